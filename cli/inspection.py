@@ -64,7 +64,7 @@ def _words(patterns: list[Rewrite]) -> dict[str, int]:
 
 
 def _print_patterns(patterns: list[Rewrite]) -> None:
-    columns = ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
+    columns = ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
     is_mixed = any(pattern.status != "stable" for pattern in patterns)
     if is_mixed:
         columns.insert(4, "status")
@@ -74,6 +74,7 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
         for pattern in members:
             row = _describe(pattern)
             row |= {"pattern": f"  {row['name']}", "opset": _opsets(pattern), "tags": " ".join(row["tags"])}
+            row["provider"] = _providers(pattern)
             rows.add(*(row[column] for column in columns))
     rows.print(open_console())
     click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
@@ -81,6 +82,10 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
 
 def _opsets(cls: Rewrite | type[Rewrite]) -> str:
     return f"{cls.min_opset}+" if cls.max_opset is None else f"{cls.min_opset}-{cls.max_opset}"
+
+
+def _providers(cls: Rewrite | type[Rewrite]) -> str:
+    return ", ".join(cls.providers) or "any"
 
 
 def _phase(pattern: Rewrite | type[Rewrite]) -> str:
@@ -113,7 +118,7 @@ def show_command(pattern: str) -> None:
     for cls in resolve(pattern):
         click.echo(click.style(cls.__name__, bold=True))
         click.echo(inspect.cleandoc(cls.__doc__ or ""))
-        click.echo(f"\nphase {_phase(cls)}, exactness {cls.exactness}, opset {_opsets(cls)}")
+        click.echo(f"\nphase {_phase(cls)}, exactness {cls.exactness}, opset {_opsets(cls)}, provider {_providers(cls)}")
         for number, example in enumerate(cls.examples, 1):
             click.echo(f"\nexample {number}, opset {example.opset}")
             click.echo(f"  before  {example.before}\n  after   {example.after}")

@@ -21,9 +21,10 @@ _PAGE = _ENVIRONMENT.from_string(
 
 {{ doc }}
 
-| phase | priority | exactness | opset | tags | status |
-|---|---|---|---|---|---|
-| {{ cls.phase }} | {{ cls.priority }} | {{ cls.exactness }} | {{ opsets }} | {{ cls.tags | join(", ") }} | {{ cls.status }} |
+| phase | priority | exactness | opset | provider | tags | status |
+|---|---|---|---|---|---|---|
+| {{ cls.phase }} | {{ cls.priority }} | {{ cls.exactness }} | {{ opsets }} | {{ cls.providers | join(", ") or "any" }} | \
+{{ cls.tags | join(", ") }} | {{ cls.status }} |
 {% for example in examples %}
 
 ## Example {{ loop.index }}
@@ -52,11 +53,11 @@ Written by `make docs` from the patterns themselves. {{ families.values() | map(
 
 {{ doc }}
 
-| pattern | rewrite | phase | exactness | opset | tags |
-|---|---|---|---|---|---|
+| pattern | rewrite | phase | exactness | opset | provider | tags |
+|---|---|---|---|---|---|---|
 {% for cls in patterns %}
 | [{{ cls.name() }}]({{ cls.name() }}.md) | {{ cls.arrow() | replace("|", "\\\\|") }} | {{ cls.phase }} | \
-{{ cls.exactness }} | {{ opsets(cls) }} | {{ cls.tags | join(", ") }} |
+{{ cls.exactness }} | {{ opsets(cls) }} | {{ cls.providers | join(", ") or "any" }} | {{ cls.tags | join(", ") }} |
 {% endfor %}
 {% endfor %}
 """

@@ -1,13 +1,9 @@
 """Operators of onnxruntime that compute an activation on the way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from xoptim.match import EasyPatternOptimization, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
-
-from ._kernels import runs
+from xoptim.match import EasyPatternOptimization, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol, runs
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "Relu": (),
@@ -41,14 +37,12 @@ class _FusedActivation(EasyPatternOptimization):
     activations: ClassVar[tuple[str, ...]]
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
-        """One variant for each activation."""
         name = g.choice("activation", *self.activations)
         captured = {attribute: g.capture(attribute, optional=True) for attribute in PARAMETERS[name]}
         result: Symbol = getattr(g.op, name)(getattr(g.op, self.operator)(a, b, c, attributes=g.capture("given")), **captured)
         return result
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the attributes."""
         first, second = m.nodes
         names = PARAMETERS[m.activation]
         values = [m[name] if m.get(name) is not None else g.get_attribute(second, name) for name in names]
@@ -64,5 +58,4 @@ class _FusedActivation(EasyPatternOptimization):
         raise NotImplementedError
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, written: dict[str, Any]) -> str:
-        """The same operands."""
         return str(getattr(g.op, f"Fused{self.operator}")(a, b, c, domain="com.microsoft", **written))

@@ -1,19 +1,16 @@
 """Products with constants and sums with constants in a row, as one affine map of each channel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.match import GraphView, Node
 
 from ._axes import size_along
-from ._channels import per_channel
-from ._folding import Array
+from ._channels import try_per_channel
+from ._folding import Array, is_moderate
 from ._nodes import is_op
 
 
@@ -59,7 +56,7 @@ def affine_above(g: GraphView, name: str, place: int, channels: int, operators: 
         side = 1 if g.is_constant(node.input[0]) and node.op_type in ("Add", "Mul") else 0
         operand, other = node.input[side], node.input[1 - side]
         rank, dtype = g.info(operand).rank, g.try_infer_type(operand)
-        number = per_channel(g.get_computed_constant(other), rank, channels, place)
+        number = try_per_channel(g.get_computed_constant(other), rank, channels, place)
         if number is None or g.info(name).rank != rank or size_along(g, operand, place) != channels or not is_float(dtype):
             break
         if node.op_type in ("Mul", "Div"):
@@ -73,11 +70,3 @@ def affine_above(g: GraphView, name: str, place: int, channels: int, operators: 
         nodes.append(node)
         name = operand
     return Affine(name, tuple(nodes), scale, shift, size)
-
-
-def is_moderate(factor: Array, dtype: np.dtype) -> bool:
-    """Whether factors lie between the square roots of the smallest and of the largest normal number, or are 0."""
-    limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-    low, high = float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5
-    magnitude = np.abs(factor)
-    return bool(((magnitude == 0) | ((magnitude >= low) & (magnitude <= high))).all())

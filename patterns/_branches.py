@@ -1,7 +1,5 @@
 """Branches that compute parts of a Concat in the same way from one input, each with weights of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +25,7 @@ class Branch(NamedTuple):
 
 
 def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
-    """The branch of an operand: elementwise operators, and sums with constants, behind an operator that has a key.
+    """The branch of an operand: elementwise operators, and sums with constants, after an operator that has a key.
 
     Args:
         g: the graph.

@@ -1,15 +1,28 @@
 """Arithmetic on the weights of convolutions, in double precision, to be rounded once."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import GraphView
+from xoptim.facts.errors import Declined
+from xoptim.match import ANY, GraphView, PatternBuilder, Symbol
 
 from ._folding import Array, cancels, constant, doubles, rounded
 
 
-def per_channel(array: Array | None, rank: int | None, channels: int | None, place: int = 1) -> Array | None:
+def per_channel(g: GraphView, name: str, rank: int | None, channels: int | None, place: int = 1) -> Array:
+    """`try_per_channel` of a constant, by its name.
+
+    Raises:
+        Declined: when it is not one number for each channel, which ends the match.
+    """
+    found = try_per_channel(g.get_computed_constant(name), rank, channels, place)
+    if found is None:
+        raise Declined(f"{name!r} is not one number for each channel")
+    return found
+
+
+def try_per_channel(array: Array | None, rank: int | None, channels: int | None, place: int = 1) -> Array | None:
     """A constant that differs along one axis only, as a vector in double precision.
 
     Args:
@@ -40,11 +53,11 @@ def output_channels(g: GraphView, weight: str, transposed: bool, group: int) -> 
 
 
 @np.errstate(all="ignore")
-def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1) -> Array | None:
+def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool = False, group: int = 1) -> Array:
     """Weights of Conv (M, C / group, ...) or ConvTranspose (C, M / group, ...) times a factor for each output channel.
 
-    Returns:
-        ``None`` when they leave the range of their type.
+    Raises:
+        Declined: when they leave the range of their type.
     """
     given = constant(g, weight)
     kernel = given.shape[2:]
@@ -53,10 +66,9 @@ def scale_outputs(g: GraphView, weight: str, scale: Array, *, transposed: bool =
     else:
         shape, factors = given.shape, scale.reshape(-1, 1, *(1 for _ in kernel))
     scaled = given.astype(np.float64).reshape(shape) * factors
-    # All axes but those of the output channels, which are two in a transposed weight: group and channel within the group.
+    # All axes except the output channels, which are two axes in a transposed weight: group and channel within the group.
     one_sum = tuple(axis for axis in range(scaled.ndim) if axis not in ((0, 2) if transposed else (0,)))
-    found = rounded(scaled, given.dtype, summed=one_sum)
-    return None if found is None else found.reshape(given.shape)
+    return rounded(scaled, given.dtype, summed=one_sum).reshape(given.shape)
 
 
 @np.errstate(all="ignore")
@@ -68,8 +80,13 @@ def weigh_inputs(g: GraphView, weight: str, factor: Array, group: int) -> Array:
     return weighed.reshape(given.shape)
 
 
+def fixed_normalization(g: PatternBuilder, x: Symbol) -> Symbol:
+    """BatchNormalization outside of training; captures its parameters as ``norm``, and ``epsilon``."""
+    return g.op.BatchNormalization(x, g.variadic("norm", least=4), epsilon=g.capture("epsilon"), momentum=ANY)
+
+
 @np.errstate(all="ignore")
-def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float) -> tuple[Array, Array] | None:
+def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[Array, Array]:
     """Return BatchNormalization outside of training as x · scale + shift for each channel.
 
     Args:
@@ -78,17 +95,22 @@ def normalization(g: GraphView, names: tuple[str, str, str, str], epsilon: float
         epsilon: added to the variance.
 
     Returns:
-        Scale and shift of each channel in double precision; ``None`` when they are not constant or not finite, or when the
-        mean is so large beside the deviation that ``x - mean`` must not be taken apart.
+        Scale and shift of each channel in double precision.
+
+    Raises:
+        Declined: when they are not constant or not finite, or when the mean is so large beside the deviation that ``x - mean``
+            cannot be taken apart.
     """
     if not all(g.is_constant(name) for name in names):
-        return None
+        raise Declined("a parameter of the normalization is not constant")
     scale, bias, mean, variance = (doubles(g, name) for name in names)
     if not scale.size or (variance + epsilon <= 0).any():
-        return None
+        raise Declined("the normalization has no channels, or a negative variance")
     factor = scale / np.sqrt(variance + epsilon)
     # A normalized input has a deviation of about 1, so its product with the scale has about the size of the scale.
     usual = np.maximum(np.maximum(np.abs(scale), np.median(np.abs(scale))), np.abs(bias))
     shift = bias - mean * factor
     finite = np.isfinite(factor).all() and np.isfinite(shift).all()
-    return (factor, shift) if finite and not cancels([mean * factor], usual, constant(g, names[0]).dtype) else None
+    if not finite or cancels([mean * factor], usual, constant(g, names[0]).dtype):
+        raise Declined("a parameter of the normalization is not finite, or a mean is too large")
+    return factor, shift

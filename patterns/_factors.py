@@ -1,16 +1,15 @@
 """Numbers that become attributes, which are 32-bit floats."""
 
-from __future__ import annotations
-
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.errors import Declined
 from xoptim.match import GraphView
 
 from ._folding import rounded
 
 
-def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float | None:
+def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float:
     """A factor times, or divided by, a constant with one element.
 
     Args:
@@ -20,14 +19,18 @@ def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool 
         name: the constant.
         division: whether it divides.
 
-    Returns:
-        ``None`` when the result is zero, out of the range of the attribute, or needs the digits of a 64-bit float.
+    Raises:
+        Declined: when the constant is zero, or the result is out of the range of the attribute or needs the digits of a 64-bit
+            float.
     """
     number = g.get_constant_scalar(name)
     if not number:
-        return None
+        raise Declined("a factor is not a number, or 0")
     value = factor / float(number) if division else factor * float(number)
-    return value if rounded(value, np.dtype(np.float32)) is not None and fits(g, like, value) else None
+    rounded(value, np.dtype(np.float32))  # a guard only: the attribute is rounded where it is written
+    if not fits(g, like, value):
+        raise Declined("a factor would lose digits as an attribute")
+    return value
 
 
 def fits(g: GraphView, like: str, *values: float) -> bool:

@@ -1,10 +1,8 @@
 """Constants that patterns derive from constants: computed in double precision, and one guard for all of them.
 
-The guard is `rounded`. It compares the rounded constant with the computed one, so that a constant that leaves the range of
-its type, or loses its digits there, ends the match.
+The guard is `rounded`. It compares the rounded constant with the computed one. A constant that leaves the range of its type, or
+loses its digits there, ends the match: the guard raises `Declined`.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from xoptim.facts.dtypes import element_type, is_float, is_integer, tolerance
 from xoptim.facts.errors import Declined
 from xoptim.match import GraphView
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+Array: TypeAlias = np.ndarray[Any, Any]
 
 FOLD_LIMIT: Final = 1 << 16
 """Constants of more elements are not combined: the result would have to be stored beside them."""
@@ -35,8 +33,8 @@ def rounded(
     summed: int | tuple[int, ...] | None = None,
     terms: Sequence[Array | float] | None = None,
     beside: Array | float = 0.0,
-) -> Array | None:
-    """Derived numbers in an element type, ``None`` where the type cannot hold them as the grade ``rounding`` promises.
+) -> Array:
+    """Derived numbers in an element type.
 
     All numbers must lie well within the range of the type: sums of products with larger ones overflow where the original
     sums do not, and the other way round. Factors must keep their digits: they may neither become 0 nor subnormal. Summands
@@ -49,6 +47,9 @@ def rounded(
             factor may lose digits that are negligible beside the rounding error of the largest one.
         terms: for summands: the terms whose sum they are, each broadcast-compatible with them.
         beside: for summands: the size of the other operand of the addition, where it is known.
+
+    Raises:
+        Declined: when the type cannot hold the numbers as the grade ``rounding`` promises, which ends the match.
     """
     wide = np.asarray(exact, np.float64)
     result = wide.astype(dtype)
@@ -57,20 +58,21 @@ def rounded(
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     # `<=`, not `not >`: a NaN fails the comparison too.
     if not all(bool(np.all(np.abs(each) <= _MARGIN * float(limits.max))) for each in (wide, *(terms or ()))):
-        return None
+        raise Declined("a new constant leaves the range of its type")
     if terms is not None:
         size = np.maximum(np.abs(wide), np.abs(beside))
-        if not cancels(terms, size, dtype):
-            return result
-        return None if cancels(terms, np.maximum(size, np.median(np.abs(wide))), dtype) else result
+        if cancels(terms, size, dtype) and cancels(terms, np.maximum(size, np.median(np.abs(wide))), dtype):
+            raise Declined("the terms of a new constant cancel")
+        return result
     small = (np.abs(result) < limits.smallest_normal) & (wide != 0)
     if not small.any():
         return result
-    if summed is None:
-        return None
-    largest = np.broadcast_to(np.abs(wide).max(axis=summed, keepdims=True), wide.shape)[small]
-    error = np.abs(result[small].astype(np.float64) - wide[small])
-    return result if bool((error <= _NEGLIGIBLE * float(limits.eps) * largest).all()) else None
+    if summed is not None:
+        largest = np.broadcast_to(np.abs(wide).max(axis=summed, keepdims=True), wide.shape)[small]
+        error = np.abs(result[small].astype(np.float64) - wide[small])
+        if bool((error <= _NEGLIGIBLE * float(limits.eps) * largest).all()):
+            return result
+    raise Declined("a new constant leaves the range of its type")
 
 
 def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtype) -> bool:
@@ -84,6 +86,17 @@ def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtyp
     most = tolerance(element_type(dtype), "rounding").rtol / float(limits.eps)
     # Terms that are NaN fail `<=` and count as cancelling.
     return not all(bool(np.all(np.abs(term) <= most * np.asarray(usual))) for term in terms)
+
+
+def is_moderate(factor: Array | float, dtype: np.dtype) -> bool:
+    """Whether factors lie between the square roots of the smallest and of the largest normal number, or are 0.
+
+    A product with such factors overflows or underflows no sooner than the constants that they are merged into.
+    """
+    limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    low, high = float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5
+    magnitude = np.abs(factor)
+    return bool(((magnitude == 0) | ((magnitude >= low) & (magnitude <= high))).all())
 
 
 def constant(g: GraphView, name: str) -> Array:
@@ -131,23 +144,22 @@ def _broadcast_size(x: Array, y: Array) -> int:
 
 
 @np.errstate(all="ignore")
-def added(a: Array, b: Array, dtype: np.dtype) -> Array | None:
-    """The sum of a `constant_pair` in its type, ``None`` where `rounded` refuses it. Integers wrap around."""
+def added(a: Array, b: Array, dtype: np.dtype) -> Array:
+    """The sum of a `constant_pair` in its type, as `rounded` gives it. Integers wrap around."""
     total = np.asarray(a + b)
     return rounded(total, dtype, terms=(a, b)) if is_float(element_type(dtype)) else total.astype(dtype)
 
 
 @np.errstate(all="ignore")
-def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array | None:
-    """The product of a `constant_pair` in its type, ``None`` where `rounded` refuses it. Integers wrap around.
+def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array:
+    """The product of a `constant_pair` in its type, as `rounded` gives it. Integers wrap around.
 
-    Of floating-point numbers both factors must lie between the square roots of the smallest and of the largest normal
-    number: the interior result of the original, ``x · a``, then overflows or underflows no sooner than the final result.
+    Floating-point factors must be moderate and not 0: the interior result of the original, ``x · a``, then overflows or
+    underflows no sooner than the final result.
     """
     product = np.asarray(a * b)
     if not is_float(element_type(dtype)):
         return product.astype(dtype)
-    limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-    low, high = float(limits.smallest_normal) ** 0.5, float(limits.max) ** 0.5
-    moderate = all(bool(np.all((np.abs(each) >= low) & (np.abs(each) <= high))) for each in (a, b))
-    return rounded(product, dtype) if moderate else None
+    if not all(is_moderate(each, dtype) and each.all() for each in (a, b)):
+        raise Declined("a factor is 0, very large, or very small")
+    return rounded(product, dtype)

@@ -1,7 +1,5 @@
 """Which operator a node is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeGuard
 
@@ -14,7 +12,7 @@ def is_op(node: Node | None, *op_types: str) -> TypeGuard[Node]:
 
 
 def read_instead(name: str) -> Callable[..., list[Node]]:
-    """An ``apply`` that makes another result stand for that of the only node matched."""
+    """An ``apply`` that makes another result replace the result of the only node matched."""
 
     def apply(g: PatternRewriter, node: Node) -> list[Node]:
         return [g.make_node("Identity", [name], node.output)]

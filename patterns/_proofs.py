@@ -1,7 +1,5 @@
 """Proofs from the definition of an operator, for patterns that drop or merge operators that move no element."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, is_nonnegative, is_nonzero

@@ -1,7 +1,5 @@
 """Proofs about shapes that several patterns share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -79,7 +77,7 @@ def find_run(shape: Shape, wanted: Sequence[Dim]) -> int | None:
 
 
 def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
-    """Attributes of a Shape that gives so many axes of a tensor from one on."""
+    """Attributes of a Shape that gives this many axes of a tensor from one on."""
     end = start + count
     return {"start": start or None, "end": end if end < len(shape) else None}
 
@@ -87,8 +85,8 @@ def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
 def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequence[int] = ()) -> list[int] | None:
     """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None`` when there is none.
 
-    Numbers stand for themselves, 0 copies an axis in its place, and -1 stands for one axis at most. onnxruntime refuses -1
-    beside an axis of size 0, so that a size copied beside it must not be 0.
+    Numbers are sizes, 0 copies an axis in its place, and -1 is one axis at most. onnxruntime refuses -1
+    beside an axis of size 0, so a size copied beside it may not be 0.
 
     Args:
         g: the graph.
@@ -220,7 +218,7 @@ def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
 
 
 def _only_element(constant: np.ndarray) -> np.ndarray | None:
-    """The element of which all elements of a constant are copies, to the bit."""
+    """The element that all elements of a constant equal, to the bit."""
     first = constant.ravel()[:1]
     alike = constant.size == 1 or (constant.dtype != object and constant.tobytes() == first.tobytes() * constant.size)
     return first.reshape(()) if alike else None

@@ -12,7 +12,7 @@ from xoptim.match import AT_RUN_TIME, GraphView, Node
 from ._axes import axis_of, size_along
 
 _FAR: Final = 2**31 - 1
-"""Positions from here on stand for the end of the axis."""
+"""Positions from here on mean the end of the axis."""
 _DEEPEST: Final = 4
 """Maximal number of Slices and Splits in a row that are followed."""
 
@@ -25,7 +25,7 @@ class Cut:
         node: the Slice.
         axis: counted from the front.
         start: first position.
-        end: position behind the last one, larger than ``start``.
+        end: position after the last one, larger than ``start``.
         size: length of the axis.
     """
 
@@ -50,7 +50,7 @@ def cut_of(g: GraphView, node: Node) -> Cut | None:
 
 
 def part_of(g: GraphView, name: str, axis: int) -> tuple[str, int, int]:
-    """The tensor of which a result is a part along an axis, through Slices and Splits, and where the part starts and ends.
+    """The tensor that a result is a part of along an axis, through Slices and Splits, and where the part starts and ends.
 
     Args:
         g: the graph.

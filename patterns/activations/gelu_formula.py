@@ -1,13 +1,10 @@
 """The Gaussian error linear unit, spelled out: exactly, and by its tangent approximation."""
 
-from __future__ import annotations
-
 import math
-from typing import ClassVar
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
-from .._kernels import runs
+from ._operators import _OneOperator
 
 
 def _by_erf(g: PatternBuilder, x: Symbol) -> Symbol:
@@ -35,21 +32,10 @@ def _by_tangent(g: PatternBuilder, x: Symbol) -> Symbol:
     return g.op.Mul(x, 0.5, g.op.Add(g.op.Tanh(_argument(g, x)), 1.0), associative=True)
 
 
-class _GeluFormula(EasyPatternOptimization):
-    """A formula for which a provider may have an `operator` of a `domain`."""
+class _GeluFormula(_OneOperator):
+    """A formula for which a provider may have an operator."""
 
-    exactness = "rounding"
-    operator: ClassVar[str] = "Gelu"
-    domain: ClassVar[str] = ""
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (2)."""
-        has_kernel = runs(g, self.operator, m.x, self.domain)
-        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operator with its defaults."""
-        return str(getattr(g.op, self.operator)(x, domain=self.domain))
+    kernels = {"Gelu": "x"}  # (2)
 
 
 class _MicrosoftGelu(_GeluFormula):
@@ -60,7 +46,7 @@ class _MicrosoftGelu(_GeluFormula):
     max_opset = 19
     produces = ("com.microsoft",)
     tags = ("onnxruntime",)
-    domain = "com.microsoft"
+    kernels = {"com.microsoft::Gelu": "x"}
 
 
 class GeluErfPattern(_GeluFormula):
@@ -77,7 +63,6 @@ class GeluErfPattern(_GeluFormula):
     min_opset = 20
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The exact formula."""
         return _by_erf(g, x)
 
     _constants = "<float s = {1.4142135}, float one = {1}, float half = {0.5}>"
@@ -109,15 +94,13 @@ class GeluOrtPattern(_MicrosoftGelu):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The exact formula."""
         return _by_erf(g, x)
 
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float s = {1.4142135}, float one = {1}, float half = {0.5}> "
             "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.Gelu(x) }",
-            domains=(("com.microsoft", 1),),
+            "{ y = com.microsoft.Gelu(x) }",
         ),
     )
 
@@ -136,12 +119,10 @@ class GeluPattern(_GeluFormula):
     min_opset = 20
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The approximation by Tanh."""
         return _by_tangent(g, x)
 
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operator by the same approximation."""
-        return g.op.Gelu(x, approximate="tanh")
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        return m.derive(attributes={"approximate": "tanh"})
 
     _constants = "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}>"
     _after = 'agraph (float[a,b] x) => (float[a,b] y) { y = Gelu <approximate = "tanh"> (x) }'
@@ -172,17 +153,15 @@ class FastGeluPattern(_MicrosoftGelu):
     3. the tensor may have no axis: that kernel refuses scalars.
     """
 
-    operator = "FastGelu"
+    kernels = {"com.microsoft::FastGelu": "x"}
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The approximation by Tanh."""
         return _by_tangent(g, x)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require an axis (3) too."""
         if not g.try_infer_shape(m.x):  # unknown, or of rank 0
-            return self.none(m.nodes[-1], msg="the operand is not known to have an axis")
-        return super().validate_mapping(g, m)
+            return self.none(m.nodes[-1], msg="the operand is not known to have an axis")  # (3)
+        return True
 
     examples = (
         Example(
@@ -190,7 +169,6 @@ class FastGeluPattern(_MicrosoftGelu):
             "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
             "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
             "v = Add(u, one) y = Mul(h, v) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = com.microsoft.FastGelu(x) }",
-            domains=(("com.microsoft", 1),),
+            "{ y = com.microsoft.FastGelu(x) }",
         ),
     )

@@ -1,12 +1,6 @@
-"""A tensor times its hard sigmoid, spelled out."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
 
 class HardSwishPattern(EasyPatternOptimization):
@@ -24,27 +18,24 @@ class HardSwishPattern(EasyPatternOptimization):
     min_opset = 14
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The six divides the product, or the first factor (1); for the second one there is `HardSigmoidPattern`."""
+        # (1) six may also divide the second factor: for that there is HardSigmoidPattern
         clipped = g.op.Clip(g.op.Add(x, 3.0), min=lambda value: value == 0, max=lambda value: value == 6)
         scale, six = (g.op.Div, 6.0) if g.option("division") else (g.op.Mul, 1 / 6)
         return scale(g.op.Mul(x, clipped), six) if g.option("last") else g.op.Mul(scale(x, six), clipped)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (2)."""
         whole = runs(g, "HardSwish", m.x)
-        if g.try_infer_type(m.x) == TensorProto.DOUBLE or not (whole or runs(g, "HardSigmoid", m.x)):
+        if g.try_infer_type(m.x) == TensorProto.DOUBLE or not (whole or runs(g, "HardSigmoid", m.x)):  # (2)
             return self.none(m.nodes[-1], msg="no kernel for the type")
         return m.derive(whole=whole)
 
     def apply_pattern(self, g: PatternRewriter, x: str, whole: bool) -> str:
-        """The operator that has a kernel."""
         return g.op.HardSwish(x) if whole else g.op.Mul(x, g.op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
 
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
             "{ t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) }",
-            "agraph (float[a,b] x) => (float[a,b] y) "
             "{ t = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) y = Mul(x, t) }",
         ),
     )

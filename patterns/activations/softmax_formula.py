@@ -1,32 +1,21 @@
 """Softmax and its logarithm, spelled out."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
-from .._kernels import runs
+from ._operators import _OneOperator
 
 
-class _SoftmaxFormula(EasyPatternOptimization):
-    """The formula of an `operator` along one axis, which is captured as ``axes``."""
+class _SoftmaxFormula(_OneOperator):
+    """The formula of an operator along one axis, which is captured as ``axes``."""
 
     phase = "specialize"
-    exactness = "rounding"
     min_opset = 13
-    operator: ClassVar[str]
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (2)."""
-        has_kernel = runs(g, self.operator, m.x)
-        return True if has_kernel else self.none(m.nodes[-1], msg=f"{self.operator} has no kernel for the type")
-
-    def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int]) -> str:
-        """Along the same axis."""
-        return str(getattr(g.op, self.operator)(x, axis=axes[0]))
+        return m.derive(attributes={"axis": m.axes[0]})
 
 
 class SoftmaxExpPattern(_SoftmaxFormula):
@@ -39,10 +28,9 @@ class SoftmaxExpPattern(_SoftmaxFormula):
     2. the provider has no kernel of Softmax for the type.
     """
 
-    operator = "Softmax"
+    kernels = {"Softmax": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Reduced axes must be kept, which is the default."""
         axes = g.capture("axes", lambda value: len(value) == 1)  # (1)
         power = g.op.Exp(g.op.Sub(x, g.op.ReduceMax(x, axes=axes)))
         return g.op.Div(power, g.op.ReduceSum(power, axes=axes))
@@ -51,7 +39,7 @@ class SoftmaxExpPattern(_SoftmaxFormula):
         Example(
             "agraph (float[a,b,c] x) => (float[a,b,c] y) <int64[1] i = {1}> "
             "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }",
-            "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = Softmax <axis = 1> (x) }",
+            "{ y = Softmax <axis = 1> (x) }",
         ),
     )
 
@@ -67,24 +55,18 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
     3. the numbers have 64 bits: onnxruntime's LogSoftmax gives -inf then where the operators give NaN.
     """
 
-    operator = "LogSoftmax"
+    operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (3)
+    kernels = {"LogSoftmax": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Reduced axes must be kept, which is the default."""
         axes = g.capture("axes", lambda value: len(value) == 1)  # (1)
         distance = g.op.Sub(x, g.op.ReduceMax(x, axes=axes))
         return g.op.Sub(distance, g.op.Log(g.op.ReduceSum(g.op.Exp(distance), axes=axes)))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type (3) too."""
-        if g.try_infer_type(m.x) == TensorProto.DOUBLE:
-            return self.none(m.nodes[-1], msg="LogSoftmax of 64 bits treats infinities in another way")
-        return super().validate_mapping(g, m)
 
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> "
             "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = LogSoftmax <axis = -1> (x) }",
+            "{ y = LogSoftmax <axis = -1> (x) }",
         ),
     )

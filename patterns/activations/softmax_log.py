@@ -1,15 +1,9 @@
-"""The logarithm of Softmax."""
+from xoptim.match import Example, PatternBuilder, Symbol
 
-from __future__ import annotations
-
-from typing import Any
-
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from ._operators import _OneOperator
 
 
-class SoftmaxLogPattern(EasyPatternOptimization):
+class SoftmaxLogPattern(_OneOperator):
     """Log(Softmax(x)) → LogSoftmax(x)
 
     What: one operator instead of two, which gives a large negative number where the quotient underflows to zero and its
@@ -21,22 +15,15 @@ class SoftmaxLogPattern(EasyPatternOptimization):
 
     phase = "specialize"
     exactness = "approximate"
+    kernels = {"LogSoftmax": "x"}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The axis has the same meaning for both operators, in all operator sets."""
+        # The axis has the same meaning for both, in all operator sets.
         return g.op.Log(g.op.Softmax(x, attributes=g.capture("attributes")))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Require a kernel (1)."""
-        return True if runs(g, "LogSoftmax", m.x) else self.none(m.nodes[-1], msg="LogSoftmax has no kernel for the type")
-
-    def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
-        """Along the same axis."""
-        return g.op.LogSoftmax(x, **attributes)
 
     examples = (
         Example(
             "agraph (float[a,b,c] x) => (float[a,b,c] y) { s = Softmax <axis = -2> (x) y = Log(s) }",
-            "agraph (float[a,b,c] x) => (float[a,b,c] y) { y = LogSoftmax <axis = -2> (x) }",
+            "{ y = LogSoftmax <axis = -2> (x) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""A Softmax along an axis that several others follow."""
-
-from __future__ import annotations
-
 import math
 from typing import Final
 
@@ -19,14 +15,14 @@ _OPEN: Final = 16
 
 
 class SoftmaxReshapePattern(EasyPatternOptimization):
-    """Softmax(x, axis=1), two axes behind it → Reshape(Softmax(Reshape(x, [0, 0, -1]), axis=1)); LogSoftmax likewise
+    """Softmax(x, axis=1), two axes after it → Reshape(Softmax(Reshape(x, [0, 0, -1]), axis=1)); LogSoftmax likewise
 
-    What: merges the axes behind that of the Softmax.
+    What: merges the axes after the axis of the Softmax.
     Why: onnxruntime's CPU kernel moves the axis to the end first, which takes ten times as long as the Softmax if several axes
     follow. Measured 0.12 to 0.35 of the time for the classes of segmented images, and for the distances of a detector.
     Refuses when:
     1. fewer than two axes follow, or their elements are one.
-    2. a shape is unknown, or a size before the axis may be 0 while one behind it is unknown.
+    2. a shape is unknown, or a size before the axis may be 0 while one after it is unknown.
     3. the tensor is small: the two Reshapes take longer than they save.
     4. the type is not float: in double, NaN and infinities gave other results elsewhere.
     """
@@ -34,26 +30,24 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     phase = "target"
     min_opset = 13
     providers = ("cpu",)
+    operand_types = {"x": {TensorProto.FLOAT}}  # (4)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Before operator set 13, the operator has another meaning."""
+        # Before operator set 13, the operator has another meaning.
         axis = g.capture("axis", optional=True)
         return g.either(lambda: g.op.Softmax(x, axis=axis), lambda: g.op.LogSoftmax(x, axis=axis), name="logarithm")
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the targets of both Reshapes."""
         softmax, shape = m.nodes[0], g.try_infer_shape(m.x)
         if shape is None:  # (2)
             return self.none(softmax, msg="the rank is unknown")
-        if g.try_infer_type(m.x) != TensorProto.FLOAT:  # (4)
-            return self.none(softmax, msg="the type is not float")
         axis = (-1 if m.axis is None else m.axis) % len(shape)
-        behind = shape[axis + 1 :]
-        if len(behind) < 2 or all(dim == 1 for dim in behind):  # (1)
+        following = shape[axis + 1 :]
+        if len(following) < 2 or all(dim == 1 for dim in following):  # (1)
             return self.none(softmax, msg="fewer than two axes follow")
         if math.prod(dim if isinstance(dim, int) else _OPEN for dim in shape) < _LEAST:  # (3)
             return self.none(softmax, msg="the tensor is small")
-        merged = (*shape[: axis + 1], math.prod(behind[1:], start=behind[0]))
+        merged = (*shape[: axis + 1], math.prod(following[1:], start=following[0]))
         there, back = reshape_target(g, shape, merged), reshape_target(g, merged, shape)
         if (
             there is None
@@ -66,7 +60,7 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, operator: str, place: int, there: list[int], back: list[int] | None
     ) -> str:
-        """Sizes that are not known are those of the operand."""
+        # Sizes that are not known are read from the operand.
         y = getattr(g.op, operator)(g.op.Reshape(x, there), axis=place)
         return str(g.op.Reshape(y, g.op.Shape(x), allowzero=1) if back is None else g.op.Reshape(y, back))
 
@@ -74,12 +68,12 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
     examples = (
         Example(
             f"agraph ({_known} x) => ({_known} y) {{ y = Softmax <axis = 1> (x) }}",
-            f"agraph ({_known} x) => ({_known} y) <int64[3] s = {{0, 3, 256}}, int64[4] t = {{0, 3, 16, 16}}> "
-            "{ a = Reshape(x, s) b = Softmax <axis = 1> (a) y = Reshape(b, t) }",
+            "<int64[3] s = {0, 3, 256}, int64[4] t = {0, 3, 16, 16}> { a = Reshape(x, s) b = Softmax <axis = 1> (a) "
+            "y = Reshape(b, t) }",
         ),
         Example(
             f"agraph ({_unknown} x) => ({_unknown} y) {{ y = LogSoftmax <axis = -3> (x) }}",
-            f"agraph ({_unknown} x) => ({_unknown} y) <int64[3] s = {{2, 3, -1}}> {{ a = Reshape(x, s) "
-            "b = LogSoftmax <axis = 1> (a) t = Shape(x) y = Reshape <allowzero = 1> (b, t) }",
+            "<int64[3] s = {2, 3, -1}> { a = Reshape(x, s) b = LogSoftmax <axis = 1> (a) t = Shape(x) "
+            "y = Reshape <allowzero = 1> (b, t) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""The magnitude of the opposite."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -17,16 +13,9 @@ class AbsNegPattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Neg, then Abs."""
         return g.op.Abs(g.op.Neg(x))
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """Abs alone."""
         return g.op.Abs(x)
 
-    examples = (
-        Example(
-            "agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Abs(t) }",
-            "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
-        ),
-    )
+    examples = (Example("agraph (float[a] x) => (float[a] y) { t = Neg(x) y = Abs(t) }", "{ y = Abs(x) }"),)

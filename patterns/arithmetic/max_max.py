@@ -1,7 +1,3 @@
-"""The larger, or the smaller, of several constants and a tensor."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -27,11 +23,9 @@ class MaxMaxPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Symbol:
-        """Twice the same, the constants in any place (1)."""
-        return g.op.Max(g.op.Max(x, a), b) if g.option("max") else g.op.Min(g.op.Min(x, a), b)
+        return g.op.Max(g.op.Max(x, a), b) if g.option("max") else g.op.Min(g.op.Min(x, a), b)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the constants."""
         pair = constant_pair(g, m.a, m.b)
         if pair is None or any(np.any(array != array) for array in pair):  # (2)
             return self.none(m.nodes[1], msg="the constants do not make one")
@@ -39,16 +33,15 @@ class MaxMaxPattern(EasyPatternOptimization):
         return m.derive(constant=chosen.astype(numpy_dtype(g.get_type(m.a))))
 
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, max: bool) -> Any:
-        """Once."""
         return g.op.Max(x, constant) if max else g.op.Min(x, constant)
 
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Max(c, x) y = Max(t, d) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}> { y = Max(x, c) }",
+            "<float c = {1}> { y = Max(x, c) }",
         ),
         Example(
             "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {1, -1}, float d = {0}> { t = Min(x, c) y = Min(t, d) }",
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {0, -1}> { y = Min(x, c) }",
+            "<float[2] c = {0, -1}> { y = Min(x, c) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""A maximum and a minimum with numbers."""
-
-from __future__ import annotations
-
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
@@ -22,11 +18,9 @@ class MaxMinPattern(EasyPatternOptimization):
     min_opset = 12
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, low: Scalar, high: Scalar) -> Symbol:
-        """Either may come first (1)."""
-        return g.op.Min(g.op.Max(x, low), high) if g.option("max_first") else g.op.Max(g.op.Min(x, high), low)
+        return g.op.Min(g.op.Max(x, low), high) if g.option("max_first") else g.op.Max(g.op.Min(x, high), low)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the bounds."""
         dtype = g.try_infer_type(m.x)
         low, high = g.get_constant_scalar(m.low), g.get_constant_scalar(m.high)
         if low is None or high is None or not (low <= high or (m.max_first and low > high)):  # (1) (2)
@@ -36,17 +30,15 @@ class MaxMinPattern(EasyPatternOptimization):
         return m.derive(bottom=low, top=high)
 
     def apply_pattern(self, g: PatternRewriter, x: str, bottom: float, top: float) -> str:
-        """Clip with both bounds."""
         return g.op.Clip(x, min=bottom, max=top)
 
-    _after = "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { y = Clip(x, l, h) }"
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Max(x, l) y = Min(t, h) }",
-            _after,
+            "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
         ),
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) <float[1] l = {-1}, float h = {6}> { t = Min(h, x) y = Max(t, l) }",
-            _after,
+            "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
         ),
     )

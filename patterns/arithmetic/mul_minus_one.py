@@ -1,7 +1,3 @@
-"""A multiplication by -1."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -15,15 +11,12 @@ class MulMinusOnePattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The literal stands for a constant of any form that does not change the shape (1)."""
-        return g.op.Mul(x, -1) if g.option("mul") else g.op.Div(x, -1)
+        return g.op.Mul(x, -1) if g.option("mul") else g.op.Div(x, -1)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The opposite."""
         return g.op.Neg(x)
 
-    _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }"
     examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", _after),
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", _after),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", "{ y = Neg(x) }"),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", "{ y = Neg(x) }"),
     )

@@ -1,7 +1,5 @@
 """A sum or difference with an opposite."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
@@ -15,11 +13,9 @@ class _Opposite(EasyPatternOptimization):
     other: ClassVar[str]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
-        """The opposite may be either operand of a sum."""
         return getattr(g.op, self.operator)(x, g.op.Neg(z))
 
     def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:
-        """The sign moves into the operator."""
         return str(getattr(g.op, self.other)(x, z))
 
 
@@ -35,10 +31,7 @@ class NegAddPattern(_Opposite):
     operator, other = "Add", "Sub"
 
     examples = (
-        Example(
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }",
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Sub(x, z) }",
-        ),
+        Example("agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }", "{ y = Sub(x, z) }"),
     )
 
 
@@ -54,8 +47,5 @@ class NegSubPattern(_Opposite):
     operator, other = "Sub", "Add"
 
     examples = (
-        Example(
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }",
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Add(x, z) }",
-        ),
+        Example("agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }", "{ y = Add(x, z) }"),
     )

@@ -1,9 +1,5 @@
-"""A square root by Pow."""
-
-from __future__ import annotations
-
-from xoptim.facts.dtypes import is_float
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class PowHalfPattern(EasyPatternOptimization):
@@ -21,22 +17,14 @@ class PowHalfPattern(EasyPatternOptimization):
     priority = 8
     exactness = "finite"
     min_opset = 7
+    operand_types = {"x": FLOATS}  # (1)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The exponent may be of another type than x (2)."""
-        return g.op.Pow(x, 0.5)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type (1)."""
-        return is_float(g.try_infer_type(m.x)) or self.none(m.nodes[0], msg="the numbers are not floating-point")
+        return g.op.Pow(x, 0.5)  # the exponent may be of another type than x (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The root."""
         return g.op.Sqrt(x)
 
     examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float half = {0.5}> { y = Pow(x, half) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = Sqrt(x) }",
-        ),
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float half = {0.5}> { y = Pow(x, half) }", "{ y = Sqrt(x) }"),
     )

@@ -1,7 +1,3 @@
-"""The opposite of a difference."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -19,16 +15,11 @@ class SubNegPattern(EasyPatternOptimization):
     min_opset = 7
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        """Sub, then Neg (1)."""
-        return g.op.Neg(g.op.Sub(a, b))
+        return g.op.Neg(g.op.Sub(a, b))  # (1)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
-        """The operands change places."""
         return g.op.Sub(b, a)
 
     examples = (
-        Example(
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Sub(x, z) y = Neg(t) }",
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { y = Sub(z, x) }",
-        ),
+        Example("agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Sub(x, z) y = Neg(t) }", "{ y = Sub(z, x) }"),
     )

@@ -1,7 +1,5 @@
 """The formula of attention: its parts, their shapes, and its scale."""
 
-from __future__ import annotations
-
 from xoptim.facts.dims import Dim, is_nonzero
 from xoptim.facts.info import Shape
 from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol
@@ -18,7 +16,7 @@ def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Sca
 
 
 def scale_of(g: GraphView, m: Match, like: str) -> float | None:
-    """The product of all factors in a match of `scores_of`; ``None`` if it is not a positive number, or they add axes.
+    """The product of all factors in a match of `scores_of`; ``None`` if it is not positive, or they add axes.
 
     The queries may have a factor or divisor ``first`` too, as the answer ``scaled_queries`` says.
 
@@ -36,7 +34,7 @@ def scale_of(g: GraphView, m: Match, like: str) -> float | None:
 
 
 def merged_heads(g: PatternBuilder, k: Symbol) -> Symbol:
-    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split behind it."""
+    """Swapped keys as a Transpose of the tensor (batch, keys, heads and features), which is split afterwards."""
     keys: Symbol = g.op.Reshape(g.op.Transpose(k, perm=[0, 2, 1]), g.symbol(), attributes=ANY)
     return keys
 

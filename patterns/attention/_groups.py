@@ -1,7 +1,5 @@
 """Heads of keys and values, each of which serves a group of queries."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +38,7 @@ class Packed(NamedTuple):
 
 
 def places_of(count: int, heads: int) -> np.ndarray:
-    """The head that each of so many queries reads, ``count`` heads in all."""
+    """The head that each of this many queries reads, ``count`` heads in all."""
     return np.arange(heads, dtype=np.int64) // (heads // count)
 
 

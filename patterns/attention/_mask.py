@@ -1,7 +1,5 @@
 """Masks that are added to the scores of an attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 
@@ -65,7 +63,7 @@ def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
 
 
 def lies_between(g: GraphView, name: str, least: float, most: float, depth: int = _DEPTH) -> bool:
-    """Whether all numbers of a mask are known to lie between two bounds, of which the first is negative, the second positive.
+    """Whether all numbers of a mask are known to lie between two bounds, a negative and a positive one.
 
     A mask that is not of floating-point numbers holds positions, or 0 and 1.
     """
@@ -93,7 +91,7 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
 
 
 def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple[Source, ...]:
-    """Axes of tensors whose lengths add up to that of an axis, as far above it as it goes.
+    """Axes of tensors whose lengths add up to the length of an axis, the highest that are found above it.
 
     A Shape of the tensor itself would stop rewrites of the keys, and be a cycle where the operator joins keys of earlier calls.
     """

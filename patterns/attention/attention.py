@@ -1,7 +1,3 @@
-"""Attention, spelled out."""
-
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
@@ -12,9 +8,9 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match.trace import Scalar, Symbol
 
-from .._kernels import runs
 from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
 from ._groups import shared_heads
 from ._mask import Source, fits_scores, is_finite_mask, lies_between, sources_of, write_mask
@@ -33,14 +29,14 @@ class AttentionPattern(EasyPatternOptimization):
     repeated for each of them, as onnxruntime requires it; all attentions of a model share the copy.
     Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider takes 0.60 of the time for
     16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83 for 1024, and 1.08 for 2048 (8 heads of 64, merged
-    before and behind); with a mask 0.61, 0.67, 0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
+    before and after); with a mask 0.61, 0.67, 0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
     Refuses when:
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not broadcast batches.
     2. an axis may be empty, which onnxruntime's kernel refuses.
     3. the number of keys is known, and greater than 1024. (Heads that serve several heads of queries each are faster with any
        number: 0.8 of the time of a layer with 2048 keys.)
     4. the factor is not a positive number, or has more than four axes.
-    5. the mask does not broadcast to the scores, or may hold infinities: a row that is masked as a whole is NaN in the formula,
+    5. the mask does not broadcast to the scores, or may hold infinities: a row that is masked entirely is NaN in the formula,
        and 0 in the operator.
     6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is rounded in another way.
     7. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses more digits than the formula.
@@ -54,7 +50,6 @@ class AttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        """A factor of the keys, one of the scores, and a mask."""
         scores = scores_of(g, q, self.swapped(g, k), factor, s)
         if g.option("masked"):
             scores = g.op.Add(self.biased(g, scores), mask)
@@ -74,12 +69,11 @@ class AttentionPattern(EasyPatternOptimization):
         )
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale, and the shape of the keys."""
         product = next(node for node in m.nodes if node.op_type == "MatMul")
         swapped = product.input[1]
         scores = scores_shape(g, m.q, swapped, m.v)
         if scores is None or (m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None):  # (1)
-            return self.none(product, msg="the shapes are unknown, or not those of an attention")
+            return self.none(product, msg="the shapes are unknown, or an attention has others")
         if not all(is_there(g, dim) for dim in (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
             return self.none(product, msg="an axis may be empty")
         if isinstance(scores[-1], int) and scores[-1] > _LONGEST and shared_heads(g, m.v) is None:  # (3)
@@ -128,7 +122,6 @@ class AttentionPattern(EasyPatternOptimization):
         return is_finite_mask(g, name)
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        """The mask is the sum of its terms."""
         if match.get("two_terms"):
             match.derive(mask=g.op.Add(match.bias, match.mask))
         return super().replacement(g, match)
@@ -144,7 +137,7 @@ class AttentionPattern(EasyPatternOptimization):
         split: list[int] | None,
         stretched: list[tuple[Source, ...]],
     ) -> str:
-        """Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved."""
+        # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved.
         if split:
             k = g.op.Reshape(k, np.array(split, dtype=np.int64))
         if split is not None:
@@ -162,10 +155,9 @@ class AttentionPattern(EasyPatternOptimization):
             f"{_start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
             f"{{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) "
             "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"{_start} <float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, "
-            f"int64[1] one = {{1}}> {{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) "
-            "s = Shape <start = 1, end = 2> (x) u = Concat <axis = 0> (s, one) l = Expand(n, u) "
-            "y = Attention <scale = 0.125> (q, p, v, l) }",
+            f"<float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, int64[1] one = {{1}}> "
+            f"{{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) s = Shape <start = 1, end = 2> (x) "
+            f"u = Concat <axis = 0> (s, one) l = Expand(n, u) y = Attention <scale = 0.125> (q, p, v, l) }}",
             opset=23,
         ),
         Example(
@@ -173,9 +165,8 @@ class AttentionPattern(EasyPatternOptimization):
             "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> "
             "{ p = Transpose <perm = [0, 2, 1]> (k) r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) "
             "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
-            "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-            "<int64[4] n = {0, 0, 3, 4}> "
-            "{ r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) y = Attention <scale = 0.5> (q, p, v) }",
+            "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
+            "y = Attention <scale = 0.5> (q, p, v) }",
             opset=23,
         ),
         Example(

@@ -1,7 +1,3 @@
-"""The guard behind an attention whose operands are finite."""
-
-from __future__ import annotations
-
 import math
 from typing import Final
 
@@ -37,18 +33,15 @@ class AttentionGuardPattern(EasyPatternOptimization):
     exactness = "finite"
     min_opset = 23
     providers = ("cpu",)
+    operand_types = {"z": {TensorProto.FLOAT}}  # (4)
 
     def match_pattern(self, g: PatternBuilder, z: Symbol, c: Symbol) -> Symbol:
-        """Any number in place of NaN."""
         return g.op.Where(g.op.IsNaN(z), c, z)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the operator, and its mask."""
         attention = _attention(g, m.z)
         if attention is None:  # (1)
             return self.none(m.nodes[0], msg="not the result of an Attention")
-        if g.try_infer_type(m.z) != TensorProto.FLOAT:  # (4)
-            return self.none(attention, msg="not a 32-bit float")
         mask = attention.input[3] if len(attention.input) > 3 else ""
         if mask and not (is_float(g.try_infer_type(mask)) and lies_between(g, mask, -math.inf, _MOST)):  # (2)
             return self.none(attention, msg="the mask may be infinite or very large, or is Boolean")
@@ -59,7 +52,6 @@ class AttentionGuardPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, z: str) -> str:
-        """The result of the operator."""
         return z
 
     _start = "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,8] v) => (float[b,3,8] y)"
@@ -71,19 +63,19 @@ class AttentionGuardPattern(EasyPatternOptimization):
         Example(
             f"{_start} <float zero = {{0}}, int64[1] one = {{1}}> {{ z = {_heads} o = Mul(v, zero) "
             "s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z) y = Where(i, s, z) }",
-            f"{_start} {{ y = {_heads} }}",
+            f"{{ y = {_heads} }}",
             opset=23,
         ),
         Example(
             f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
-            f"{_four} <{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
+            f"<{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
             opset=23,
         ),
     )
 
 
 def _attention(g: GraphView, name: str) -> Node | None:
-    """The attention of which a result is the first one, perhaps with its heads moved and merged."""
+    """The attention that gives a result first, perhaps with its heads moved and merged."""
     for _ in range(_MOVES):
         node = g.node_before(name)
         if is_op(node, "Attention"):

@@ -1,12 +1,6 @@
-"""Keys and values of earlier calls, put before those of an attention."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
 
 
 class ConcatAttentionPattern(EasyPatternOptimization):
@@ -27,32 +21,27 @@ class ConcatAttentionPattern(EasyPatternOptimization):
     priority = 10
     min_opset = 23
     providers = ("cpu",)
+    operand_ranks = {"q": 4, "k": 4, "v": 4, "past_key": 4, "past_value": 4}  # (1)
+    kernels = {"Attention": "q"}  # (4)
 
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, past_key: Symbol, past_value: Symbol, mask: Optional
     ) -> tuple[Symbol, Symbol, Symbol]:
-        """Both joined tensors are results."""
         axis = g.any_of(2, -2)
         keys, values = g.op.Concat(past_key, k, axis=axis), g.op.Concat(past_value, v, axis=axis)
         return g.op.Attention(q, keys, values, mask, attributes=g.capture("attributes")), keys, values
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check that the operator reads what the Concat nodes read."""
         attention = m.nodes[-1]
-        if any(g.info(name).rank != 4 for name in (m.q, m.k, m.v, m.past_key, m.past_value)):  # (1)
-            return self.none(attention, msg="keys or values do not have four axes")
         if m.attributes.get("is_causal"):  # (2)
             return self.none(attention, msg="it is causal")
         if any(attention.output[1:]):  # (3)
             return self.none(attention, msg="it has other results")
-        if not runs(g, "Attention", m.q):  # (4)
-            return self.none(attention, msg="no kernel for the type")
         return True
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str, past_key: str, past_value: str, attributes: dict[str, Any]
     ) -> tuple[str, str, str]:
-        """Three results."""
         y, keys, values = g.op.Attention(q, k, v, mask, past_key, past_value, outputs=3, **attributes)
         return y, keys, values
 

@@ -1,7 +1,3 @@
-"""Keys and values repeated for an attention that can share them."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -24,11 +20,10 @@ class GatherAttentionPattern(EasyPatternOptimization):
     priority = 1
 
     def match_pattern(self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional) -> Symbol:
-        """Five operands and more would be earlier keys and values (2)."""
+        # Five operands and more would be earlier keys and values (2).
         return g.op.Attention(q, k, v, mask, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the heads; the replacement has no other results."""
         found, shape = [shared_heads(g, name) for name in (m.k, m.v)], g.try_infer_shape(m.q)
         counts = {each.shape[1] for each in found if each is not None}
         if None in found or len(counts) != 1 or shape is None or shape[1] != g.get_shape(m.k)[1]:  # (1)
@@ -38,7 +33,7 @@ class GatherAttentionPattern(EasyPatternOptimization):
         return m.derive(shared=found)
 
     def apply_pattern(self, g: PatternRewriter, q: str, mask: str, shared: list[Shared], attributes: dict[str, Any]) -> str:
-        """Keys and values without the repetition; a single head gets its axis."""
+        # Keys and values without the repetition; a single head gets its axis.
         heads = [name if g.info(name).rank == 4 else g.op.Unsqueeze(name, axes=[1]) for name, _ in shared]
         return g.op.Attention(q, heads[0], heads[1], mask, **attributes)
 

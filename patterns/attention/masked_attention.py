@@ -1,7 +1,3 @@
-"""Attention whose formula treats infinities in a way of its own."""
-
-from __future__ import annotations
-
 from typing import ClassVar, Final
 
 import numpy as np
@@ -16,7 +12,7 @@ from ._mask import is_mask
 from .attention import AttentionPattern
 
 _ABSORBING: Final = -1e30
-"""Scores vanish beside such a number: a row that is masked as a whole gives all keys the same weight."""
+"""Scores vanish beside such a number: a row that is masked entirely gives all keys the same weight."""
 
 
 class MaskedAttentionPattern(AttentionPattern):
@@ -37,7 +33,6 @@ class MaskedAttentionPattern(AttentionPattern):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        """The keys as there; a condition, and a mask."""
         scores = scores_of(g, q, self.swapped(g, k), factor, s)
         if hidden := g.choice("hidden", "", "where false", "where true"):
             c, low = g.symbol("c"), g.constant("low", scalar=True)
@@ -62,7 +57,7 @@ class MaskedAttentionPattern(AttentionPattern):
         return is_mask(g, name)
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
-        """The mask is what is added to the scores in all."""
+        # The mask is the sum of all that is added to the scores.
         if match.get("two_terms"):
             match.derive(mask=g.op.Add(match.bias, match.mask), two_terms=False)
         if match.hidden:

@@ -1,29 +1,15 @@
-"""Attention of several heads without a mask, by an operator of onnxruntime."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from xoptim.match import (
-    ANY,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Scalar,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match.trace import ANY, Scalar, Symbol
 
-from .._kernels import runs
 from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
 
 
 class MultiHeadAttentionPattern(EasyPatternOptimization):
-    """Softmax(q · kᵀ · scale) · v, heads split before and merged behind → com.microsoft.MultiHeadAttention(q, k, v)
+    """Softmax(q · kᵀ · scale) · v, heads split before and merged after → com.microsoft.MultiHeadAttention(q, k, v)
 
     What: one operator instead of eleven. From operator set 23 on, Attention replaces it up to 1024 keys.
     Why: one thread of onnxruntime's CPU provider takes 0.94 of the time for one query and 64 keys, 0.82 for 16 queries and
@@ -47,7 +33,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, first: Scalar, factor: Scalar, s: Scalar
     ) -> Symbol:
-        """Keys swapped behind the split or before it; a factor of queries, keys and scores each."""
+        # The keys are swapped after the split or before it.
 
         def split(packed: Symbol, perm: Sequence[int]) -> Symbol:
             heads: Symbol = g.op.Transpose(g.op.Reshape(packed, g.symbol(), attributes=ANY), perm=perm)
@@ -62,7 +48,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale and the number of heads."""
         scores_node, y = (node for node in m.nodes if node.op_type == "MatMul")
         (q, swapped), v = scores_node.input, y.input[1]
         scores = scores_shape(g, q, swapped, v)
@@ -82,7 +67,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         return m.derive(scale=scale, heads=heads.pop())
 
     def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, scale: float, heads: int) -> str:
-        """Three axes."""
         return g.op.MultiHeadAttention(q, k, v, num_heads=heads, scale=scale, domain="com.microsoft")
 
     _move = "Transpose <perm = [0, 2, 1, 3]>"
@@ -93,9 +77,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             f"{{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = Transpose <perm = [0, 2, 3, 1]> (d) "
             f"f = Reshape(v, n) h = {_move} (f) p = MatMul(c, e) i = Div(p, two) w = Softmax <axis = -1> (i) "
             f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
-            "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v) => (float[b,s,8] y) "
             "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.5> (q, k, v) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,12] y) "
@@ -103,8 +85,6 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             f"{{ a = Reshape(q, n) c = {_move} (a) d = Transpose <perm = [0, 2, 1]> (k) e = Reshape(d, l) "
             f"f = Reshape(v, u) h = {_move} (f) p = MatMul(c, e) w = Softmax <axis = 3> (p) "
             f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
-            "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,12] y) "
             "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

@@ -1,7 +1,3 @@
-"""A cast to the type that the tensor has already."""
-
-from __future__ import annotations
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -15,20 +11,12 @@ class CastPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Any Cast."""
         return g.op.Cast(x, to=g.capture("to"), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the types (1)."""
-        return True if g.try_infer_type(m.x) == m.to else self.none(m.nodes[0], msg="the types differ or are unknown")
+        return True if g.try_infer_type(m.x) == m.to else self.none(m.nodes[0], msg="the types differ or are unknown")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
-    examples = (
-        Example(
-            "agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }",
-            "agraph (float[a] x) => (float[a] y) { y = Relu(x) }",
-        ),
-    )
+    examples = (Example("agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }", "{ y = Relu(x) }"),)

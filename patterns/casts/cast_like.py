@@ -1,7 +1,3 @@
-"""A cast to the type of another tensor."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -9,7 +5,7 @@ class CastLikePattern(EasyPatternOptimization):
     """CastLike(x, like) → Cast(x, to=type of like), or x when it has that type
 
     What: names the type instead of a tensor of that type.
-    Why: the other tensor need not be computed; runtimes without a kernel for CastLike expand it into this very Cast.
+    Why: the other tensor is not computed; runtimes without a kernel for CastLike expand it into this very Cast.
     Refuses when:
     1. the type is unknown.
     """
@@ -17,27 +13,18 @@ class CastLikePattern(EasyPatternOptimization):
     min_opset = 15
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, like: Symbol) -> Symbol:
-        """Any CastLike that saturates as usual."""
         return g.op.CastLike(x, like)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the type (1)."""
         to = g.try_infer_type(m.like)
-        if not to:
+        if not to:  # (1)
             return self.none(m.nodes[0], msg="the type is unknown")
         return m.derive(to=to, same=g.try_infer_type(m.x) == to)
 
     def apply_pattern(self, g: PatternRewriter, x: str, to: int, same: bool) -> str:
-        """A Cast, where one is needed."""
         return x if same else g.op.Cast(x, to=to)
 
     examples = (
-        Example(
-            "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }",
-            "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = Cast <to = 10> (x) }",
-        ),
-        Example(
-            "agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }",
-            "agraph (float[a] x, float[b] z) => (float[a] y) { y = Relu(x) }",
-        ),
+        Example("agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }", "{ y = Cast <to = 10> (x) }"),
+        Example("agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }", "{ y = Relu(x) }"),
     )

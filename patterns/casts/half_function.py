@@ -1,7 +1,3 @@
-"""Operators for which onnxruntime's CPU provider has a kernel for 32 bits only."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -29,11 +25,9 @@ class HalfFunctionPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
-        """Any attributes."""
         return getattr(g.op, g.choice("operator", *_OPERATORS))(x, rest, attributes=g.capture("given"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the kernels for both types."""
         half, whole = TensorProto.FLOAT16, TensorProto.FLOAT
         kernels = [has_kernel("cpu", "", m.operator, kind, m.nodes[0].opset) for kind in (half, whole)]
         if {g.try_infer_type(name) for name in (m.x, *m.rest)} != {half} or kernels != [False, True]:  # (1)
@@ -41,7 +35,6 @@ class HalfFunctionPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]) -> str:
-        """Between conversions."""
         y = getattr(g.op, operator)(*(g.op.Cast(each, to=TensorProto.FLOAT) for each in (x, *rest)), **given)
         return str(g.op.Cast(y, to=TensorProto.FLOAT16))
 
@@ -50,7 +43,6 @@ class HalfFunctionPattern(EasyPatternOptimization):
     examples = (
         Example(f"{_start} {{ y = Softmax <axis = 0> (x) }}", _softmax),
         Example(
-            f"{_start} {{ y = PRelu(x, s) }}",
-            f"{_start} {{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
+            f"{_start} {{ y = PRelu(x, s) }}", f"{{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}"
         ),
     )

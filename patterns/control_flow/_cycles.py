@@ -1,12 +1,11 @@
 """Loop and Scan: what their bodies carry from one iteration to the next, and what the places of operands and results are."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from xoptim.facts.dims import lower_bound
+from xoptim.facts.errors import Declined
 from xoptim.match import Graph, GraphView, Node
 
 
@@ -29,7 +28,7 @@ class Cycle:
     returned: int
 
     def stacks(self) -> range:
-        """The places of the results of the node that are stacked, behind the states."""
+        """The places of the results of the node that are stacked, after the states."""
         return range(self.count, len(self.node.output))
 
     def attributes(self, without: Collection[int] = ()) -> dict[str, Any]:
@@ -73,16 +72,22 @@ class Cycle:
         return data[0] if data else g.get_constant_scalar(self.node.input[0])
 
 
-def cycle(node: Node) -> Cycle | None:
-    """The parts of a Loop or a Scan; ``None`` when they do not fit together, or the subgraph holds sparse initializers."""
+def cycle(g: GraphView, node: Node) -> Cycle:
+    """The parts of a Loop or a Scan.
+
+    Raises:
+        Declined: when they do not fit together, or the subgraph cannot be changed because it holds sparse initializers.
+    """
     body = node.bodies.get("body")
-    if body is None:
-        return None
+    if body is None or not g.can_splice(body):
+        raise Declined("the subgraph cannot be changed")
     loops = node.op_type == "Loop"
     count = len(node.input) - (2 if loops else node.attribute.get("num_scan_inputs", 0))
     given, returned = (2, 1) if loops else (0, 0)
     fits = len(body.inputs) == len(node.input) and len(body.outputs) == returned + len(node.output)
-    return Cycle(node, body, count, given, returned) if fits and 0 <= count <= len(node.output) else None
+    if not fits or not 0 <= count <= len(node.output):
+        raise Declined("the operands and results do not fit the subgraph")
+    return Cycle(node, body, count, given, returned)
 
 
 def copied(body: Graph, name: str) -> str:

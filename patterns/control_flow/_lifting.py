@@ -1,6 +1,4 @@
-"""Nodes of a subgraph that compute the same wherever they stand: those that read nothing that the subgraph is given."""
-
-from __future__ import annotations
+"""Nodes of a subgraph that compute the same outside of it: they read nothing that the subgraph is given."""
 
 import math
 from typing import Final

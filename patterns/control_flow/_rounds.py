@@ -1,7 +1,5 @@
 """The body of a loop written out, once for each iteration."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

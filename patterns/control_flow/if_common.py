@@ -1,7 +1,3 @@
-"""Nodes that both branches of an If compute."""
-
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -13,7 +9,7 @@ from ._cycles import copied
 from ._lifting import may_leave
 
 Value = Hashable
-"""A stand-in for a value that is the same in both branches: the name of one from outside, a constant, or a result of a form."""
+"""A key for a value that is the same in both branches: the name of one from outside, a constant, or a result of a form."""
 
 
 class Found(NamedTuple):
@@ -50,7 +46,7 @@ class IfCommonPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Nodes are equal when their operators, attributes and operands are."""
+        # Nodes are equal when their operators, attributes and operands are.
         bodies = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
         first, second = bodies
         if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (3)
@@ -110,21 +106,20 @@ class IfCommonPattern(PatternOptimization):
             "agraph (float[a] x, bool c) => (float[a] y, float[a] z) { y, z = If(c) < "
             "then_branch = yes () => (float[a] p, float[a] q) { t = Exp(x) p = Relu(t) q = Neg(t) }, "
             "else_branch = no () => (float[a] r, float[a] s) { u = Exp(x) s = Neg(u) r = Sqrt(u) }> }",
-            "agraph (float[a] x, bool c) => (float[a] y, float[a] z) { t = Exp(x) z = Neg(t) y = If(c) < "
-            "then_branch = yes () => (float[a] p) { p = Relu(t) }, "
+            "{ t = Exp(x) z = Neg(t) y = If(c) < then_branch = yes () => (float[a] p) { p = Relu(t) }, "
             "else_branch = no () => (float[a] r) { r = Sqrt(t) }> }",
         ),
         Example(
             "agraph (float[a] x, bool c) => (float[a] y) { y = If(c) < "
             "then_branch = yes () => (float[a] p) <float[1] k = {2}> { t = Exp(x) p = Mul(t, k) }, "
             "else_branch = no () => (float[a] q) <float[1] l = {2}> { u = Exp(x) q = Mul(u, l) }> }",
-            "agraph (float[a] x, bool c) => (float[a] y) <float[1] k = {2}> { t = Exp(x) y = Mul(t, k) }",
+            "<float[1] k = {2}> { t = Exp(x) y = Mul(t, k) }",
         ),
     )
 
 
 def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
-    """A stand-in for a value of a branch, ``None`` where it cannot leave the branch."""
+    """A key for a value of a branch, ``None`` where it cannot leave the branch."""
     name = copied(body, name)
     if not body.defines(name):
         return ("outside", name)
@@ -133,7 +128,7 @@ def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
 
 
 def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers: Iterator[int]) -> dict[str, Value]:
-    """A stand-in for each result of a branch that can be computed outside.
+    """A key for each result of a branch that can be computed outside.
 
     Args:
         body: the branch.
@@ -160,9 +155,9 @@ def _first_of_each(body: Graph, values: Mapping[str, Value], common: set[Value],
 
     Args:
         body: the branch.
-        values: stand-ins for its results.
+        values: keys of its results.
         common: those that the other branch has as well.
-        returned: those that a branch returns: the nodes that compute them stay, and so do the nodes behind these.
+        returned: keys that a branch returns: the nodes that compute them stay, and so do the nodes after these.
     """
     seen: set[Value] = set()
     found = []

@@ -1,7 +1,3 @@
-"""A condition that is known."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -20,7 +16,7 @@ class IfConstantPattern(PatternOptimization):
     anchors = ("If",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Only the branch that is taken counts."""
+        # Only the branch that is taken counts.
         condition = g.get_constant_scalar(node.input[0])
         if condition is None:  # (1)
             return self.none(node, msg="the condition is not constant")
@@ -37,6 +33,6 @@ class IfConstantPattern(PatternOptimization):
             "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "
             "then_branch = yes () => (float[a] p) { t = Exp(h) p = Relu(t) }, "
             "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }> }",
-            "agraph (float[a] x) => (float[a] y) { h = Neg(x) t = Exp(h) y = Relu(t) }",
+            "{ h = Neg(x) t = Exp(h) y = Relu(t) }",
         ),
     )

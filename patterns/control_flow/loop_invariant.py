@@ -1,7 +1,3 @@
-"""Nodes of a loop that compute the same in every iteration."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,7 +11,7 @@ class LoopInvariantPattern(PatternOptimization):
     """Loop of f(x) + s → f(x), Loop of it + s, and so for Scan
 
     What: computes the nodes whose operands do not change from iteration to iteration once, in front of the loop.
-    Why: measured 0.46 to 0.72 of the time of a loop of 8 rounds, of which it saves a product and Tanh. They can be folded and
+    Why: measured 0.46 to 0.72 of the time of a loop of 8 rounds, where it saves a product and Tanh. They can be folded and
         fused with the nodes outside.
         Runtimes that compute 16-bit floats in 32 bits round at the border, so the last bit may differ.
     Refuses when:
@@ -32,10 +28,7 @@ class LoopInvariantPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All of them at once."""
-        found = cycle(node)
-        if found is None or not g.can_splice(found.body):  # (4)
-            return self.none(node, msg="the subgraph cannot be changed")
+        found = cycle(g, node)  # (4)
         nodes = self._invariant(g, found)
         if not nodes:  # (1)
             return self.none(node, msg="every node depends on the iteration, or may not leave the loop")
@@ -76,14 +69,13 @@ class LoopInvariantPattern(PatternOptimization):
             f"{_sizes} {{ y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, float[a] t) "
             "{ e = Identity(d) k = Size(z) f = Cast <to = 1> (k) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) "
             "t = Add(h, g) }> }",
-            f"{_sizes} {{ k = Size(z) f = Cast <to = 1> (k) y = Loop(n, , x) < "
-            "body = round (int64 i, bool d, float[a] s) => (bool e, float[a] t) "
-            "{ e = Identity(d) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) t = Add(h, g) }> }",
+            "{ k = Size(z) f = Cast <to = 1> (k) y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, "
+            "float[a] t) { e = Identity(d) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) t = Add(h, g) }> }",
         ),
         Example(
             "agraph (float[2,a] x, float[a] z) => (float[2,a] y) { y = Scan <num_scan_inputs = 1, body = step "
             "(float[a] s) => (float[a] t) <float[1] k = {2}> { m = Mul(z, k) t = Add(s, m) }> (x) }",
-            "agraph (float[2,a] x, float[a] z) => (float[2,a] y) <float[1] k = {2}> { m = Mul(z, k) "
-            "y = Scan <num_scan_inputs = 1, body = step (float[a] s) => (float[a] t) { t = Add(s, m) }> (x) }",
+            "<float[1] k = {2}> { m = Mul(z, k) y = Scan <num_scan_inputs = 1, body = step (float[a] s) => (float[a] t) { "
+            "t = Add(s, m) }> (x) }",
         ),
     )

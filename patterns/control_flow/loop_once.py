@@ -1,7 +1,3 @@
-"""A loop of one round."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
@@ -23,7 +19,7 @@ class LoopOncePattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The condition that the body returns does not matter after the only round."""
+        # The condition that the body returns does not matter after the only round.
         condition = node.input[1] if len(node.input) > 1 else ""
         holds = not condition or bool(g.get_constant_scalar(condition))
         if g.get_constant_scalar(node.input[0]) != 1 or not holds:  # (1)
@@ -38,7 +34,6 @@ class LoopOncePattern(PatternOptimization):
             "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64 n = {1}, bool c = {1}> { y, z = Loop(n, c, x) < "
             "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q, float[a] r) "
             "{ e = Identity(d) q = Relu(p) r = Exp(q) }> }",
-            "agraph (float[a] x) => (float[a] y, float[1,a] z) <int64[1] k = {0}> "
-            "{ y = Relu(x) r = Exp(y) z = Unsqueeze(r, k) }",
+            "<int64[1] k = {0}> { y = Relu(x) r = Exp(y) z = Unsqueeze(r, k) }",
         ),
     )

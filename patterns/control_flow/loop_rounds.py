@@ -1,7 +1,3 @@
-"""A loop of a few rounds that is shorter written out."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 
@@ -31,10 +27,8 @@ class LoopRoundsPattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Where the condition holds at the beginning, it has to hold after each round."""
-        found = cycle(node)
-        if found is None or not g.can_splice(found.body):  # (3)
-            return self.none(node, msg="the subgraph cannot be written out")
+        # Where the condition holds at the beginning, it has to hold after each round.
+        found = cycle(g, node)  # (3)
         count, body = found.runs(g), found.body
         goes_on = g.inside(body).get_constant_scalar(body.outputs[0])
         if count is None or not 2 <= count <= _MOST or not goes_on:  # (1)
@@ -49,7 +43,6 @@ class LoopRoundsPattern(PatternOptimization):
             "agraph (float[a] x) => (float[a] y) <int64 n = {3}, bool c = {1}> { y = Loop(n, c, x) < "
             "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) "
             "{ e = Identity(d) f = Cast <to = 1> (i) q = Sub(p, f) }> }",
-            "agraph (float[a] x) => (float[a] y) <float k = {0}, float l = {1}, float m = {2}> "
-            "{ p = Sub(x, k) q = Sub(p, l) y = Sub(q, m) }",
+            "<float k = {0}, float l = {1}, float m = {2}> { p = Sub(x, k) q = Sub(p, l) y = Sub(q, m) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""A recurrent layer that starts from zeros, spelled out."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.dims import before_wrapping
@@ -17,14 +13,14 @@ class RecurrentZeroStatePattern(PatternOptimization):
     What: leaves out initial states that are full of zeros: the operator starts from zeros without them.
     Why: exporters compute the shape of these zeros from the input, five nodes and more.
     Refuses when:
-    1. no initial state is known to hold zeros only; those of two directions may be joined.
-    2. its batch axis is not known to be that of the input, or its last 32 bits: no other batch would run.
+    1. no initial state is known to hold zeros only; the states of two directions may be joined.
+    2. its batch axis is not known to be the input's, or its last 32 bits: no other batch would run.
     """
 
     anchors = ("LSTM", "GRU", "RNN")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Operands 5 and, for LSTM, 6."""
+        # Operand 5 is the first state; for LSTM, 6 is the second one.
         x, batch = g.try_infer_shape(node.input[0]) or (), 0 if node.get_attribute("layout") else 1
         zeros = []
         for place, name in enumerate(node.input[5:7], start=5):

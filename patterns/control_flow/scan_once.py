@@ -1,7 +1,3 @@
-"""A Scan of one step."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
@@ -27,10 +23,8 @@ class ScanOncePattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The directions do not matter."""
-        found = cycle(node)
-        if found is None or not g.can_splice(found.body):  # (2)
-            return self.none(node, msg="the subgraph cannot be taken out")
+        # The directions do not matter.
+        found = cycle(g, node)  # (2)
         if found.runs(g) != 1:  # (1)
             return self.none(node, msg="not exactly one step")
         return MatchResult(self, [node], partial(only_step, found))
@@ -40,7 +34,6 @@ class ScanOncePattern(PatternOptimization):
             "agraph (float[a] x, float[a,1] z) => (float[a] y, float[a,1] w) { y, w = Scan <num_scan_inputs = 1, "
             "scan_input_axes = [1], scan_output_axes = [-1], body = step (float[a] s, float[a] t) => "
             "(float[a] u, float[a] v) { u = Mul(s, t) v = Exp(u) }> (x, z) }",
-            "agraph (float[a] x, float[a,1] z) => (float[a] y, float[a,1] w) <int64[1] k = {1}, int64[1] l = {-1}> "
-            "{ t = Squeeze(z, k) y = Mul(x, t) v = Exp(y) w = Unsqueeze(v, l) }",
+            "<int64[1] k = {1}, int64[1] l = {-1}> { t = Squeeze(z, k) y = Mul(x, t) v = Exp(y) w = Unsqueeze(v, l) }",
         ),
     )

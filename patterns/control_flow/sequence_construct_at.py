@@ -1,7 +1,3 @@
-"""A tensor put into a sequence and taken out again."""
-
-from __future__ import annotations
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import is_op, read_instead
@@ -21,7 +17,7 @@ class SequenceConstructAtPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """A negative position counts from the end."""
+        # A negative position counts from the end.
         construct = g.node_before(node.input[0])
         place = g.get_ints(node.input[1])
         if not is_op(construct, "SequenceConstruct"):
@@ -33,6 +29,6 @@ class SequenceConstructAtPattern(PatternOptimization):
     _start = "agraph (float[a] x, float[b] z) => (float[b] y)"
     _nodes = "{ s = SequenceConstruct(x, z) p = SequenceAt(s, i) y = Neg(p) }"
     examples = (
-        Example(f"{_start} <int64 i = {{1}}> {_nodes}", f"{_start} {{ y = Neg(z) }}"),
-        Example(f"{_start} <int64 i = {{-1}}> {_nodes}", f"{_start} {{ y = Neg(z) }}"),
+        Example(f"{_start} <int64 i = {{1}}> {_nodes}", "{ y = Neg(z) }"),
+        Example(f"{_start} <int64 i = {{-1}}> {_nodes}", "{ y = Neg(z) }"),
     )

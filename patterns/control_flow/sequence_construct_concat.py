@@ -1,7 +1,3 @@
-"""Tensors put into a sequence to be concatenated."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -26,7 +22,7 @@ class SequenceConstructConcatPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The sequence goes when nothing else reads it."""
+        # The sequence is removed when nothing else reads it.
         construct = g.node_before(node.input[0])
         if not is_op(construct, "SequenceConstruct") or node.get_attribute("new_axis"):  # (1)
             return self.none(node, msg="the sequence is not constructed here, or stacked")
@@ -42,6 +38,6 @@ class SequenceConstructConcatPattern(PatternOptimization):
         Example(
             "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
             "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) { y = Concat <axis = 1> (x, z) }",
+            "{ y = Concat <axis = 1> (x, z) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""A tensor split into a sequence whose items are taken one by one."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -24,7 +20,6 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All readers at once."""
         readers = g.next_nodes(node.output[0])
         axis = axis_of(g, node)
         sizes = None if axis is None else self._sizes(g, node, axis)
@@ -66,13 +61,11 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
         Example(
             "agraph (float[a,6] x) => (float[a,4] y, float[a,2] z) <int64 n = {4}, int64 i = {0}, int64 j = {1}> "
             "{ s = SplitToSequence <axis = 1> (x, n) p = SequenceAt(s, i) q = SequenceAt(s, j) y = Neg(p) z = Relu(q) }",
-            "agraph (float[a,6] x) => (float[a,4] y, float[a,2] z) <int64[2] n = {4, 2}> "
-            "{ p, q = Split <axis = 1> (x, n) y = Neg(p) z = Relu(q) }",
+            "<int64[2] n = {4, 2}> { p, q = Split <axis = 1> (x, n) y = Neg(p) z = Relu(q) }",
         ),
         Example(
             "agraph (float[2,a] x) => (float[a] y, float[a] z) <int64 i = {-1}, int64 j = {0}> "
             "{ s = SplitToSequence <keepdims = 0> (x) y = SequenceAt(s, i) z = SequenceAt(s, j) }",
-            "agraph (float[2,a] x) => (float[a] y, float[a] z) <int64[2] n = {1, 1}, int64[1] k = {0}> "
-            "{ p, q = Split <axis = 0> (x, n) y = Squeeze(q, k) z = Squeeze(p, k) }",
+            "<int64[2] n = {1, 1}, int64[1] k = {0}> { p, q = Split <axis = 0> (x, n) y = Squeeze(q, k) z = Squeeze(p, k) }",
         ),
     )

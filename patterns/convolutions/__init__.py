@@ -1,1 +1,1 @@
-"""Windows that slide over a tensor: Conv, ConvTranspose and pooling, with what stands before and after."""
+"""Windows that slide over a tensor: Conv, ConvTranspose and pooling, with what comes before and after."""

@@ -1,7 +1,5 @@
 """Conv and ConvTranspose, in a pattern and in its replacement."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +30,7 @@ def pads(attributes: Mapping[str, Any]) -> bool:
 
 def absorbed(
     g: GraphView, weight: str, bias: str, group: int, affine: tuple[Array, Array], size: Array | None = None
-) -> tuple[Array, Array] | None:
+) -> tuple[Array, Array]:
     """Weights and bias of a Conv that computes an affine map of its input on the way.
 
     Args:
@@ -43,8 +41,8 @@ def absorbed(
         affine: factor and summand of each input channel; the summands are 0 where the Conv pads.
         size: magnitude of the terms of each summand, where these may cancel.
 
-    Returns:
-        ``None`` when a new constant leaves the range of its type, or is a sum that cancels.
+    Raises:
+        Declined: when a new constant leaves the range of its type, or is a sum that cancels.
     """
     scaled, shifted = (weigh_inputs(g, weight, each, group) for each in affine)
     given, dtype = doubles(g, bias), constant(g, weight).dtype
@@ -52,6 +50,4 @@ def absorbed(
     terms = shift
     if size is not None:
         terms = abs(weigh_inputs(g, weight, size, group)).reshape(len(shifted), -1).sum(axis=1)
-    new_weight = rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim)))
-    new_bias = rounded(given + shift, dtype, terms=(given, terms))
-    return None if new_weight is None or new_bias is None else (new_weight, new_bias)
+    return rounded(scaled, dtype, summed=tuple(range(1, scaled.ndim))), rounded(given + shift, dtype, terms=(given, terms))

@@ -1,7 +1,3 @@
-"""An average of windows."""
-
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -29,7 +25,7 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel of these operator sets takes two to ten times as long as the
     one of earlier sets.
     Refuses when:
-    1. what is added around x does not count, or the operator chooses it by itself (auto_pad), or a window may end outside
+    1. what is added around x does not count, or the operator chooses it itself (auto_pad), or a window may end outside
        (ceil_mode).
     2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
     3. the weights take more than 256 KiB.
@@ -42,11 +38,9 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """With any window."""
         return g.op.AveragePool(x, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive weights and attributes."""
         pool, given = m.nodes[0], m.attributes
         shape, made = g.try_infer_shape(m.x) or (), (g.try_infer_shape(pool.output[0]) or ())[2:]
         if not _counts_all(given):  # (1)
@@ -66,7 +60,6 @@ class AveragePoolConvPattern(EasyPatternOptimization):
         return m.derive(weights=weights, written={**written, "group": shape[1]})
 
     def apply_pattern(self, g: PatternRewriter, x: str, weights: Array, written: dict[str, Any]) -> str:
-        """The same windows."""
         return str(g.op.Conv(x, weights, **written))
 
     _signal, _image = "agraph (float[n,2,64] x) => (float[n,2,62] y)", "agraph (float[n,1,9,9] x) => (float[n,1,9,8] y)"
@@ -74,20 +67,19 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     examples = (
         Example(
             f"{_signal} {{ y = AveragePool <kernel_shape = [3]> (x) }}",
-            f"{_signal} <float[2,1,3] w = {{{_third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
+            f"<float[2,1,3] w = {{{_third}}}> {{ y = Conv <kernel_shape = [3], group = 2> (x, w) }}",
             opset=19,
         ),
         Example(
             f"{_image} {{ y = AveragePool <kernel_shape = [3, 2], pads = [1, 0, 1, 0], count_include_pad = 1> (x) }}",
-            f"{_image} <float[1,1,3,2] w = {{{_part}}}> "
-            "{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }",
+            f"<float[1,1,3,2] w = {{{_part}}}> {{ y = Conv <kernel_shape = [3, 2], pads = [1, 0, 1, 0], group = 1> (x, w) }}",
             opset=22,
         ),
     )
 
 
 def _counts_all(attributes: Mapping[str, Any]) -> bool:
-    """Whether each average is that of a whole window of elements and of zeros that are added around them."""
+    """Whether each average covers a whole window of elements and of zeros that are added around them."""
     padded = any(attributes.get("pads", ())) and not attributes.get("count_include_pad", 0)
     chosen = attributes.get("auto_pad", "NOTSET") != "NOTSET"
     return not padded and not chosen and not attributes.get("ceil_mode", 0)

@@ -1,25 +1,11 @@
-"""A normalization with constant statistics followed by a convolution."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
-from .._channels import normalization
+from .._channels import fixed_normalization, normalization
 from .._folding import Array, doubles
 from ._convolution import absorbed, pads
 
@@ -40,30 +26,21 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    constant_operands = ("b",)  # (1)
 
-    def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
-    ) -> Symbol:
-        """The normalization must not be in training mode."""
-        y = g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
-        return g.op.Conv(y, w, b, attributes=g.capture("attributes"))
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
+        return g.op.Conv(fixed_normalization(g, x), w, b, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; derive scale and shift."""
-        if (m.b and not g.is_constant(m.b)) or not np.isfinite(doubles(g, m.w)).all():  # (1)
-            return self.none(m.nodes[1], msg="the bias is not constant, or the weights are not finite")
-        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
-        if found is None:  # (2)
-            return self.none(m.nodes[0], msg="parameters unknown, not finite, or a mean too large")
+        if not np.isfinite(doubles(g, m.w)).all():  # (1)
+            return self.none(m.nodes[1], msg="the weights are not finite")
+        found = normalization(g, m.norm, m.epsilon)  # (2)
         if pads(m.attributes) and found[1].any():  # (3)
             return self.none(m.nodes[1], msg="the convolution pads")
-        merged = absorbed(g, m.w, m.b, m.attributes.get("group", 1), found)
-        if merged is None:  # (4)
-            return self.none(m.nodes[1], msg="a new constant leaves the range of its type, or cancels")
-        return m.derive(weight=merged[0], bias=merged[1])
+        weight, bias = absorbed(g, m.w, m.b, m.attributes.get("group", 1), found)  # (4)
+        return m.derive(weight=weight, bias=bias)
 
     def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any]) -> str:
-        """Weights and bias come from the match."""
         return g.op.Conv(x, weight, bias, **attributes)
 
     examples = (
@@ -71,6 +48,6 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
             "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {1, 2}, float[2] s = {2, 4}, "
             "float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
             "{ t = BatchNormalization <epsilon = 0.25> (x, s, o, m, v) y = Conv(t, k) }",
-            "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {2, 4}, float[1] b = {0}> { y = Conv(x, k, b) }",
+            "<float[1,2,1] k = {2, 4}, float[1] b = {0}> { y = Conv(x, k, b) }",
         ),
     )

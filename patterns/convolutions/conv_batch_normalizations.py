@@ -1,7 +1,3 @@
-"""A convolution read by several normalizations with constant statistics."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -10,9 +6,8 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._affine import is_moderate
 from .._channels import normalization, scale_outputs
-from .._folding import Array, cancels, constant, doubles, rounded
+from .._folding import Array, cancels, constant, doubles, is_moderate, rounded
 from .._nodes import is_op
 
 Parameters: TypeAlias = tuple[Array, ...]
@@ -42,12 +37,12 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
     anchors = ("BatchNormalization",)
     near = ("Conv", "ConvTranspose")
     phase = "specialize"
-    priority = 9  # behind the patterns that fold what follows a normalization into it
+    priority = 9  # after the patterns that fold what follows a normalization into it
     exactness = "rounding"
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for a convolution whose other readers are functions of this normalization."""
+        # Look for a convolution whose other readers are functions of this normalization.
         conv, readers = g.node_before(node.input[0]), g.next_nodes(node.input[0])
         if not is_op(conv, *self.near) or len(readers) < 2 or not g.is_used_only_by(node.input[0], *readers):  # (1)
             return self.none(node, msg="not a convolution that several nodes read")
@@ -60,11 +55,8 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
             return self.none(node, msg="other normalizations lose their digits as functions of this one")
         given, group = doubles(g, conv.input[2] if len(conv.input) > 2 else ""), conv.attribute.get("group", 1)
         weight = scale_outputs(g, conv.input[1], base.scale, transposed=conv.op_type == "ConvTranspose", group=group)
-        bias = rounded(given * base.scale + base.shift, dtype, terms=())
-        others = [(each, _derived(g, each, one, base)) for each, one in zip(readers, maps, strict=True) if one is not base]
-        parameters = [(each, arrays) for each, arrays in others if arrays is not None]
-        if weight is None or bias is None or len(parameters) < len(others):  # (4)
-            return self.none(conv, msg="a new constant leaves the range of its type")
+        bias = rounded(given * base.scale + base.shift, dtype, terms=())  # (4)
+        parameters = [(each, _derived(g, each, one, base)) for each, one in zip(readers, maps, strict=True) if one is not base]
         return MatchResult(self, [conv, *readers], partial(self._rebase, node, (weight, bias), parameters))
 
     def _rebase(
@@ -94,18 +86,17 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         Example(
             f"agraph (float[n,1,h] x) => {_outputs} <float[2,1,1] k = {{1, 2}}, {_first}, {_other}> "
             f"{{ c = Conv(x, k) y = {_normalized} (c, s, o, m, v) z = {_normalized} (c, q, p, m, v) }}",
-            f"agraph (float[n,1,h] x) => {_outputs} <float[2,1,1] k = {{2, 4}}, float[2] b = {{-2, 1}}, "
-            f"float[2] q = {{2.236068, 0.559017}}, float[2] p = {{1, 2.5}}, {_statistics}> "
-            f"{{ y = Conv(x, k, b) z = {_normalized} (y, q, p, m, v) }}",
+            f"<float[2,1,1] k = {{2, 4}}, float[2] b = {{-2, 1}}, float[2] q = {{2.236068, 0.559017}}, "
+            f"float[2] p = {{1, 2.5}}, {_statistics}> {{ y = Conv(x, k, b) z = {_normalized} (y, q, p, m, v) }}",
         ),
         Example(
             f"agraph (float[n,2,h] x) => {_outputs} <float[2,1,1] k = {{1, 2}}, float[2] b = {{1, -1}}, "
             f"float[2] s = {{2, 0}}, float[2] o = {{0, 1}}, float[2] m = {{1, 0}}, float[2] v = {{0.75, 3.75}}, {_other}> "
             f"{{ c = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (c, s, o, m, v) "
             f"z = {_normalized} (c, q, p, m, v) }}",
-            f"agraph (float[n,2,h] x) => {_outputs} <float[2,1,1] k = {{4, 2}}, float[2] b = {{1, 2}}, "
-            f"float[2] q = {{0.559017, 0}}, float[2] p = {{-0.5, 1}}, {_statistics}> "
-            f"{{ z = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (z, q, p, m, v) }}",
+            f"<float[2,1,1] k = {{4, 2}}, float[2] b = {{1, 2}}, float[2] q = {{0.559017, 0}}, "
+            f"float[2] p = {{-0.5, 1}}, {_statistics}> {{ "
+            f"z = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (z, q, p, m, v) }}",
         ),
     )
 
@@ -116,24 +107,21 @@ def _affine(g: GraphView, node: Node) -> _Affine | None:
     if not is_op(node, "BatchNormalization") or training or node.attribute.get("spatial", 1) != 1:
         return None
     scale, bias, mean, variance = node.input[1:]
-    found = normalization(g, (scale, bias, mean, variance), node.get_attribute("epsilon"))
-    return found and _Affine(*found)
+    return _Affine(*normalization(g, (scale, bias, mean, variance), node.get_attribute("epsilon")))
 
 
 @np.errstate(all="ignore")
 def _follows(one: _Affine, base: _Affine, dtype: np.dtype) -> bool:
-    """Whether the results of a normalization keep their digits when they are computed from those of another one."""
+    """Whether the results of a normalization keep their digits when they are computed from the results of another one."""
     ratio, usual = one.scale / base.scale, np.maximum(np.abs(one.shift), np.median(np.abs(one.shift)))
     undone = bool(base.scale.all()) and is_moderate(base.scale, dtype) and is_moderate(ratio, dtype)
     return undone and (one is base or not cancels([ratio * base.shift], usual, dtype))
 
 
-def _derived(g: GraphView, node: Node, one: _Affine, base: _Affine) -> Parameters | None:
+def _derived(g: GraphView, node: Node, one: _Affine, base: _Affine) -> Parameters:
     """The parameters of a normalization of the results of another one."""
     ratio = one.scale / base.scale
     types = [constant(g, name).dtype for name in node.input[1:]]
     scale = rounded(ratio * np.sqrt(1 + node.get_attribute("epsilon")), types[0])
     bias = rounded(one.shift - ratio * base.shift, types[1], terms=())
-    if scale is None or bias is None:
-        return None
     return scale, bias, np.zeros(len(ratio), types[2]), np.ones(len(ratio), types[3])

@@ -1,7 +1,3 @@
-"""Convolutions of one input, side by side."""
-
-from __future__ import annotations
-
 from collections.abc import Hashable
 from functools import partial
 
@@ -17,7 +13,7 @@ from .._folding import Array, constant
 class ConvConcatPattern(PatternOptimization):
     """Concat(f(Conv(x, v, b)), f(Conv(x, w, c))) → f(Conv(x, Concat(v, w), Concat(b, c)))
 
-    What: computes the channels of all convolutions in one; elementwise operators behind them (f) are applied to the channels of
+    What: computes the channels of all convolutions in one; elementwise operators after them (f) are applied to the channels of
     all of them. Operands of the Concat that are computed otherwise stay.
     Why: one convolution in place of several, and no copy.
     Refuses when:
@@ -32,7 +28,6 @@ class ConvConcatPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for operands that are computed alike."""
         if axis_of(g, node) != 1:  # (1)
             return self.none(node, msg="it does not join channels")
         branches = [branch(g, name, _key) for name in node.input]
@@ -51,9 +46,9 @@ class ConvConcatPattern(PatternOptimization):
     def _join(
         self, part: slice, one: Branch, weight: Array, bias: Array | None, g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        first, *behind = one.nodes
+        first, *following = one.nodes
         y = g.op.Conv(first.input[0], weight, bias, **first.attribute)
-        for each in behind:
+        for each in following:
             y = getattr(g.op, each.op_type)(y, **each.attribute)
         return put_in_place(g, nodes[-1], part, y)
 
@@ -63,13 +58,12 @@ class ConvConcatPattern(PatternOptimization):
         Example(
             f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
             "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
-            f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> "
-            "{ p = Conv(x, w, b) y = Relu(p) }",
+            f"<{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> {{ p = Conv(x, w, b) y = Relu(p) }}",
         ),
         Example(
             f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
             "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
-            f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
+            f"<{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
         ),
     )
 

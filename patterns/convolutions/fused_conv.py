@@ -1,7 +1,3 @@
-"""A convolution followed by an activation, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import Example
@@ -32,12 +28,10 @@ class FusedConvPattern(_FusedActivation):
     examples = (
         Example(
             f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
-            f'{_start} {{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }}',
-            domains=(("com.microsoft", 1),),
+            '{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }',
         ),
         Example(
             f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
-            f'{_start} {{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }}',
-            domains=(("com.microsoft", 1),),
+            '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }',
         ),
     )

@@ -1,7 +1,3 @@
-"""Two windows of different sizes around the same elements."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -10,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 class MaxPoolMaxPoolPattern(PatternOptimization):
     """MaxPool(x, 5), MaxPool(x, 9) → y = MaxPool(x, 5), MaxPool(y, 5)
 
-    What: computes the maximum of the wide window from those of the narrow one, where both move by one and keep the size.
+    What: computes the maximum of the wide window from the maxima of the narrow one, where both move by one and keep the size.
     Why: five by five comparisons in place of nine by nine: detectors pool one tensor by windows of 5, 9 and 13, which takes 0.3
     of the time then (onnxruntime's CPU provider).
     Refuses when:
@@ -20,12 +16,11 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
 
     anchors = ("MaxPool",)
     phase = "target"
-    exactness = "finite"  # a NaN in a window hides elements before it or behind it
+    exactness = "finite"  # a NaN in a window hides elements before or after it
     min_opset = 8
     providers = ("cpu",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for the widest of the smaller windows."""
         window = _window(node)
         if window is None:  # (1)
             return self.none(node, msg="the window is even, moves by more than one, has gaps, or changes the size")

@@ -1,7 +1,3 @@
-"""A choice by a negated condition."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -20,16 +16,14 @@ class NotWherePattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, c: Symbol, a: Symbol, b: Symbol) -> Symbol:
-        """Not in the first place (1); it stays where something else reads it."""
-        return g.op.Where(g.op.Not(c), a, b)
+        return g.op.Where(g.op.Not(c), a, b)  # (1) the Not stays where something else reads it
 
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, b: str) -> str:
-        """The other branch first."""
         return g.op.Where(c, b, a)
 
     examples = (
         Example(
             "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) y = Where(t, x, z) }",
-            "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { y = Where(c, z, x) }",
+            "{ y = Where(c, z, x) }",
         ),
     )

@@ -12,10 +12,9 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import SymbolicDim, substitute
 from xoptim.facts.dtypes import bits
-from xoptim.match import GraphView, Node
+from xoptim.match import GraphView, Node, runs
 
 from .._axes import permutation
-from .._kernels import runs
 from .._nodes import is_op
 from ._cut import ALWAYS, NEVER, Term
 from ._layouts import CHANGING_RANK, Carried, Perm, can_be_relaid, carried, composed, is_identity

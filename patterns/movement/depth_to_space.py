@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from xoptim.facts.info import Shape
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
-from .._kernels import runs
 from .._proofs import reshapes_as_inferred
 
 _PERMS: Final = {"DCR": [0, 3, 4, 1, 5, 2], "CRD": [0, 1, 4, 2, 5, 3]}

@@ -1,17 +1,17 @@
 """Operators with their neutral element."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import is_float
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
+
+from .identity_operator import _IdentityOperator
 
 
-class _NeutralElement(EasyPatternOptimization):
+class _NeutralElement(_IdentityOperator):
     """An operator whose constant operand leaves the other one unchanged.
 
     Class attributes:
@@ -23,12 +23,7 @@ class _NeutralElement(EasyPatternOptimization):
     element: ClassVar[float]
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The literal stands for a constant of any form that does not change the shape (1)."""
-        return getattr(g.op, self.operator)(x, self.element)
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The other operand is the result."""
-        return x
+        return getattr(g.op, self.operator)(x, self.element)  # (1)
 
     def __init_subclass__(cls) -> None:
         kind, reader = ("bool", "Not") if isinstance(cls.element, bool) else ("float", "Neg")
@@ -67,7 +62,7 @@ class NeutralSubPattern(_NeutralElement):
     operator, element = "Sub", 0
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the sign, which a comparison with 0 ignores."""
+        # Check the sign, which a comparison with 0 ignores.
         zero = g.get_computed_constant(m.nodes[0].input[1])
         if zero is None or np.signbit(zero.astype(np.float64)).any():  # (2)
             return self.none(m.nodes[0], msg="the constant is -0")
@@ -109,13 +104,7 @@ class NeutralPowPattern(_NeutralElement):
     """
 
     operator, element = "Pow", 1
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the type."""
-        dtype = g.try_infer_type(m.x)
-        if not is_float(dtype) and dtype != TensorProto.INT32:  # (2)
-            return self.none(m.nodes[0], msg="integers that double precision does not hold, or an unknown type")
-        return True
+    operand_types = {"x": FLOATS | {TensorProto.INT32}}  # (2)
 
 
 class NeutralAndPattern(_NeutralElement):

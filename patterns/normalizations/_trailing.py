@@ -1,11 +1,10 @@
 """Axes and constants of normalizations over the last axes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 
+from xoptim.facts.errors import Declined
 from xoptim.match import GraphView
 
 from .._folding import Array, constant, doubles, rounded
@@ -51,24 +50,28 @@ def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
 
 
 @np.errstate(all="ignore")
-def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str | None:
+def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
     """A parameter of a normalization times a factor that `same_trailing` accepts.
 
     Returns:
-        A constant; or the factor when it is computed and the parameter is all ones; ``None`` when
-        neither applies, or the constant leaves the range of its type.
+        A constant; or the factor when it is computed and the parameter is all ones.
+
+    Raises:
+        Declined: when neither applies, or the constant leaves the range of its type.
     """
     if not g.is_constant(parameter):
-        return None
+        raise Declined(f"{parameter!r} is not constant")
     given = constant(g, parameter)
     if not g.is_constant(factor):
-        return factor if bool((given == 1).all()) else None
+        if not (given == 1).all():
+            raise Declined(f"{factor!r} is not constant, and the scale is not 1")
+        return factor
     product = np.asarray(doubles(g, parameter) * doubles(g, factor))
     return rounded(product.reshape(given.shape), given.dtype)
 
 
 @np.errstate(all="ignore")
-def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str | None:
+def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
     """A bias of a normalization (or none) plus a shift that `same_trailing` accepts.
 
     Args:
@@ -78,16 +81,18 @@ def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str | Non
         like: the scale, of the shape that the bias must have.
 
     Returns:
-        A constant; or the shift when it is computed and there is no bias; ``None`` when
-        neither applies, or the constant leaves the range of its type.
+        A constant; or the shift when it is computed and there is no bias.
+
+    Raises:
+        Declined: when neither applies, or the constant leaves the range of its type.
     """
-    if not g.is_constant(shift):
-        return None if bias else shift
+    if not bias and not g.is_constant(shift):
+        return shift
     shape = g.static_shape(like)
-    if shape is None or (bias and not g.is_constant(bias)):
-        return None
+    if shape is None or not g.is_constant(shift) or (bias and not g.is_constant(bias)):
+        raise Declined("the bias or the shift is not constant, or their shape is unknown")
     given, more = doubles(g, bias), doubles(g, shift)
     total = np.asarray(given + more)
     scale = doubles(g, like) if g.is_constant(like) else 0.0
     found = rounded(total, constant(g, shift).dtype, terms=(given, more), beside=scale)
-    return None if found is None else np.broadcast_to(found.reshape(total.shape[-len(shape) :]), shape)
+    return np.broadcast_to(found.reshape(total.shape[-len(shape) :]), shape)

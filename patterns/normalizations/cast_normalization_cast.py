@@ -1,48 +1,78 @@
-"""Normalization by the root of the mean square in 32 bits between casts."""
-
-from __future__ import annotations
+"""Normalizations in 32 bits between casts."""
 
 from typing import ClassVar
 
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._folding import Array, doubles, rounded
-from .._kernels import runs
 
 
 class _CastNormalizationCast(EasyPatternOptimization):
     """An `operator` with a scale, between casts."""
 
     exactness = "rounding"
+    operand_types = {"x": {TensorProto.FLOAT16, TensorProto.BFLOAT16}}  # (1)
     operator: ClassVar[str]
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
-        """The operator must compute in 32 bits, which is the default."""
+    def between_casts(self, g: PatternBuilder, x: Symbol, *parameters: Symbol | Constant | Optional) -> Symbol:
+        """The operator in 32 bits, and what it is cast from and to."""
         normalize = getattr(g.op, self.operator)
-        y = normalize(g.op.Cast(x, to=TensorProto.FLOAT), scale, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
+        y = normalize(g.op.Cast(x, to=TensorProto.FLOAT), *parameters, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
         return g.op.Cast(y, to=g.capture("to"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the types."""
-        if m.to != g.try_infer_type(m.x) or m.to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):  # (1)
-            return self.none(m.nodes[2], msg="the types differ, or are not 16-bit floats")
-        if not runs(g, self.operator, m.x):  # (2)
-            return self.none(m.nodes[1], msg="no kernel for the type")
-        narrow = rounded(doubles(g, m.scale), numpy_dtype(m.to))
-        return m.derive(narrow=narrow) if narrow is not None else self.none(m.nodes[1], msg="the scale leaves the type")  # (3)
+        if m.to != g.try_infer_type(m.x):  # (1)
+            return self.none(m.nodes[2], msg="the types differ")
+        dtype = numpy_dtype(m.to)
+        parameters = [rounded(doubles(g, m.scale), dtype)]  # (3)
+        if m.get("bias"):
+            parameters.append(rounded(doubles(g, m.bias), dtype, terms=()))  # (3)
+        return m.derive(parameters=parameters)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, narrow: Array, axis: int, epsilon: float) -> str:
-        """The scale takes the type of x."""
-        return str(getattr(g.op, self.operator)(x, narrow, axis=axis, epsilon=epsilon))
+    def apply_pattern(self, g: PatternRewriter, x: str, parameters: list[Array], axis: int, epsilon: float) -> str:
+        return str(getattr(g.op, self.operator)(x, *parameters, axis=axis, epsilon=epsilon))
+
+
+class CastLayerNormalizationCastPattern(_CastNormalizationCast):
+    """Cast(LayerNormalization(Cast(x, float), scale, bias), type of x) → LayerNormalization(x, scale, bias)
+
+    What: drops the casts around an operator that computes in 32 bits itself.
+    Why: each cast copies the whole tensor.
+    Refuses when:
+    1. the type of x is not a 16-bit float, or the second cast goes to another one.
+    2. the provider has no kernel for the type.
+    3. the scale or the bias leaves the range of the type.
+    4. the scale or the bias is not constant.
+    """
+
+    phase = "specialize"
+    priority = 2
+    operator = "LayerNormalization"
+    min_opset = 7
+    constant_operands = ("bias",)  # (4)
+    kernels = {"LayerNormalization": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Optional) -> Symbol:
+        return self.between_casts(g, x, scale, bias)
+
+    examples = (
+        Example(
+            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
+            "{ w = Cast <to = 1> (x) t = LayerNormalization <epsilon = 0.001> (w, s, b) y = Cast <to = 10> (t) }",
+            "<float[2] s = {2, 3}, float[2] b = {1, 0}> { t = Cast <to = 10> (s) u = Cast <to = 10> (b) "
+            "y = LayerNormalization <axis = -1, epsilon = 0.001> (x, t, u) }",
+        ),
+    )
 
 
 class CastRMSNormalizationCastPattern(_CastNormalizationCast):
     """Cast(RMSNormalization(Cast(x, float), scale), type of x) → RMSNormalization(x, scale)
 
-    What: drops the casts around an operator that computes in 32 bits by itself.
+    What: drops the casts around an operator that computes in 32 bits itself.
     Why: each cast copies the whole tensor.
     Refuses when:
     1. the type of x is not a 16-bit float, or the second cast goes to another one.
@@ -52,14 +82,17 @@ class CastRMSNormalizationCastPattern(_CastNormalizationCast):
 
     phase = "specialize"
     operator = "RMSNormalization"
+    kernels = {"RMSNormalization": "x"}  # (2)
     min_opset = 23
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
+        return self.between_casts(g, x, scale)
 
     examples = (
         Example(
             "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
             "{ w = Cast <to = 1> (x) t = RMSNormalization <epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
-            "{ t = Cast <to = 10> (s) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
+            "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
             opset=23,
         ),
     )
@@ -68,7 +101,7 @@ class CastRMSNormalizationCastPattern(_CastNormalizationCast):
 class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     """Cast(SimplifiedLayerNormalization(Cast(x, float), scale), type of x) → SimplifiedLayerNormalization(x, scale)
 
-    What: drops the casts around an operator that computes in 32 bits by itself, below operator set 23.
+    What: drops the casts around an operator that computes in 32 bits itself, below operator set 23.
     Why: each cast copies the whole tensor.
     Refuses when:
     1. the type of x is not a 16-bit float, or the second cast goes to another one.
@@ -78,16 +111,20 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
 
     phase = "target"
     operator = "SimplifiedLayerNormalization"
+    kernels = {"SimplifiedLayerNormalization": "x"}  # (2)
     min_opset = 7
     max_opset = 22
     tags = ("onnxruntime",)
     unchecked = ("SimplifiedLayerNormalization",)
 
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
+        return self.between_casts(g, x, scale)
+
     examples = (
         Example(
             "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { w = Cast <to = 1> (x) "
             "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
-            "{ t = Cast <to = 10> (s) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, t) }",
+            "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = SimplifiedLayerNormalization <axis = -1, "
+            "epsilon = 0.001> (x, t) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""A normalized sum in a form that onnxruntime does not fuse on the CPU."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -25,43 +21,39 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
     2. the scale is not a constant vector.
     """
 
-    # Of the provider, as those of the phase `target`; but a stage of its own would cost a sweep over the whole graph.
+    # For one provider, like patterns of the phase `target`; but a stage of its own would cost a sweep over the whole graph.
     phase = "specialize"
     priority = 3
     min_opset = 7
     providers = ("cpu",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, bias: Optional) -> Symbol:
-        """The sum stays as it is."""
         return g.op.LayerNormalization(x, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Look for the sum."""
         before, info = g.node_before(m.x), g.info(m.x)
         if before is None or before.op_type != "Add" or before.domain or g.is_output(m.x):  # (1)
             return self.none(m.nodes[0], msg="not a sum, or one that is an output")
         if info.rank != 3 or m.axis not in (-1, 2) or info.dtype not in (TensorProto.FLOAT, TensorProto.FLOAT16):  # (1)
-            return self.none(m.nodes[0], msg="not three axes of floats, of which the last one is normalized")
+            return self.none(m.nodes[0], msg="not floats with three axes, or not normalized along the last one")
         scale = g.get_computed_constant(m.scale)
         if scale is None or scale.ndim != 1:  # (2)
             return self.none(m.nodes[0], msg="the scale is not a constant vector")
         return m.derive(row=scale[np.newaxis], written=dict(m.nodes[0].attribute))
 
     def apply_pattern(self, g: PatternRewriter, x: str, row: Array, bias: str, written: dict[str, Any]) -> str:
-        """The same attributes, as they are written: those of a layer whose input is not a sum stay so, and may be compared."""
+        # The same attributes, as they are written: a layer whose input is not a sum keeps its own, and they may be compared.
         return g.op.LayerNormalization(x, row, bias, **written)
 
     examples = (
         Example(
             "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[2] s = {2, 3}> "
             "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
-            "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
-            "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+            "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
         ),
         Example(
             "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[2] s = {2, 3}> "
             "{ t = Add(x, r) y = LayerNormalization(t, s) }",
-            "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[1,2] s = {2, 3}> "
-            "{ t = Add(x, r) y = LayerNormalization(t, s) }",
+            "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization(t, s) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""A local response normalization."""
-
-from __future__ import annotations
-
 import numpy as np
 from onnx import TensorProto
 
@@ -15,8 +11,8 @@ class LRNConvPattern(EasyPatternOptimization):
     """LRN(x, alpha=a, beta=0.75, bias=k, size=n) → x / t ** 0.75 with t = Conv(x², a / n, k) over n channels
 
     What: spells the operator out; the power is Sqrt(t) · Sqrt(Sqrt(t)).
-    Why: measured 0.12 of the time of onnxruntime's CPU kernel, which takes half of that of a GoogLeNet. AveragePool in place of
-    Conv takes longer, and ten times as long from operator set 19 on.
+    Why: measured 0.12 of the time of onnxruntime's CPU kernel, which takes half of the time of a GoogLeNet. AveragePool in
+    place of Conv takes longer, and ten times as long from operator set 19 on.
     Refuses when:
     1. the power is another one, t may be 0 or negative, or the number of channels is 1 or even.
     2. x is not an image of type float, or may be an empty one.
@@ -30,13 +26,12 @@ class LRNConvPattern(EasyPatternOptimization):
     former_names = ("LRNAveragePool",)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """The schema's defaults are those of AlexNet, but for the bias."""
+        # The schema's defaults are the values of AlexNet, but for the bias (1).
         alpha = g.capture("alpha", lambda value: value is None or 0 <= value <= 1, optional=True)
         bias = g.capture("bias", lambda value: value is None or value >= 0.01, optional=True)
         return g.op.LRN(x, size=g.capture("size", lambda n: n > 1 and n % 2), alpha=alpha, bias=bias, beta=g.any_of(None, 0.75))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive weights and bias of the convolution (1)."""
         shape = g.try_infer_shape(m.x) or ()
         if len(shape) != 4 or not all(map(is_nonzero, shape[1:])) or g.try_infer_type(m.x) != TensorProto.FLOAT:  # (2)
             return self.none(m.nodes[0], msg="not an image of floats, or an image may be empty")
@@ -45,7 +40,7 @@ class LRNConvPattern(EasyPatternOptimization):
         return m.derive(weights=weights, offset=np.array([g.get_attribute(m.nodes[0], "bias")], np.float32))
 
     def apply_pattern(self, g: PatternRewriter, x: str, size: int, weights: Array, offset: Array) -> str:
-        """The operator, too, squares before it multiplies by a: both leave the range of the type at the same numbers."""
+        # The operator, too, squares before it multiplies by a: both leave the range of the type at the same numbers.
         squares = g.op.Unsqueeze(g.op.Mul(x, x), axes=[1])
         sums = g.op.Conv(squares, weights, offset, kernel_shape=[size, 1, 1], pads=[size // 2, 0, 0] * 2)
         root = g.op.Sqrt(g.op.Squeeze(sums, axes=[1]))

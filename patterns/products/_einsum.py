@@ -1,7 +1,5 @@
 """Equations of Einsum, and plans to compute a product of two tensors by MatMul."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,14 +1,10 @@
 """Products of matrices, and defects of onnxruntime's kernels for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import GraphView
-
-from .._kernels import runs
+from xoptim.match import GraphView, runs
 
 
 def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:

@@ -1,13 +1,9 @@
 """Rows times a matrix that is read by columns."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 
-from xoptim.match import GraphView, PatternRewriter
-
-from .._kernels import runs
+from xoptim.match import GraphView, PatternRewriter, runs
 
 LEAST: Final = 1 << 16
 """Constants of fewer elements are cheap to store twice, and to transpose when a session begins."""

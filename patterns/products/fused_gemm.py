@@ -1,7 +1,3 @@
-"""A product of matrices followed by an activation, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import Example
@@ -28,17 +24,13 @@ class FusedGemmPattern(_FusedActivation):
         return {f"activation_{name}": value for name, value in values.items()}
 
     _start = "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y)"
-    _domains = (("com.microsoft", 1),)
     examples = (
         Example(
             f"{_start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
-            f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }}',
-            domains=_domains,
+            '{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }',
         ),
         Example(
             f"{_start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
-            f'{_start} {{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", '
-            "activation_alpha = 0.25> (x, w) }",
-            domains=_domains,
+            '{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", activation_alpha = 0.25> (x, w) }',
         ),
     )

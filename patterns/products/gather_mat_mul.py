@@ -1,7 +1,3 @@
-"""A matrix that is stored twice: as a table of rows, and transposed as the operand of a product."""
-
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -39,7 +35,6 @@ class GatherMatMulPattern(PatternOptimization):
     min_opset = 15
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Compare the constants of products with the table."""
         table = node.input[0]
         if not g.is_constant(table) or g.info(table).rank != 2 or axis_of(g, node) != 0 or elements(g, table) < LEAST:  # (1)
             return self.none(node, msg="it does not take rows of a large constant")

@@ -1,23 +1,9 @@
-"""A product of matrices followed by a normalization with constant statistics."""
-
-from __future__ import annotations
-
 from typing import Any
 
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
-from .._channels import normalization
+from .._channels import fixed_normalization, normalization
 from .._folding import Array, constant, doubles, rounded
 from ._products import contracts
 
@@ -39,35 +25,28 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
     phase = "specialize"
     exactness = "rounding"
     min_opset = 7
+    constant_operands = ("c",)  # (1)
 
-    def match_pattern(
-        self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional, s: Symbol, o: Symbol, m: Symbol, v: Symbol
-    ) -> Symbol:
-        """The normalization must not be in training mode."""
+    def match_pattern(self, g: PatternBuilder, a: Symbol, w: Constant, c: Optional) -> Symbol:
         y = g.op.MatMul(a, w) if g.option("plain") else g.op.Gemm(a, w, c, attributes=g.capture("attributes"))
-        return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+        return fixed_normalization(g, y)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """All parameters must be constant; derive scale and shift."""
-        if m.c and (not g.is_constant(m.c) or g.get_shape(m.c)[:-1] not in ((), (1,))):  # (1)
-            return self.none(m.nodes[0], msg="the bias is not constant, or differs by row")
-        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
-        if found is None:  # (2)
-            return self.none(m.nodes[1], msg="parameters unknown, not finite, or a mean too large")
+        if m.c and g.get_shape(m.c)[:-1] not in ((), (1,)):  # (1)
+            return self.none(m.nodes[0], msg="the bias differs by row")
+        scale, shift = normalization(g, m.norm, m.epsilon)  # (2)
         if m.plain and (g.info(m.a).rank != 2 or g.info(m.w).rank != 2):  # (4)
             return self.none(m.nodes[0], msg="not a product of two matrices")
         given: dict[str, Any] = m.get("attributes", {})
-        beta, turned, (scale, shift), dtype = given.get("beta", 1.0), given.get("transB", 0), found, constant(g, m.w).dtype
+        beta, turned, dtype = given.get("beta", 1.0), given.get("transB", 0), constant(g, m.w).dtype
+        # (3)
         weight = rounded(doubles(g, m.w) * (scale[:, None] if turned else scale), dtype, summed=1 if turned else 0)
         bias = rounded((doubles(g, m.c) * beta).reshape(-1) * scale + shift, dtype, terms=())
-        if weight is None or bias is None:  # (3)
-            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
         if m.c and beta != 1 and not contracts(g, m.a, m.w, given):  # (5)
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(weight=weight, bias=bias, given={**given, "beta": 1.0})
 
     def apply_pattern(self, g: PatternRewriter, a: str, weight: Array, bias: Array, given: dict[str, Any]) -> str:
-        """Weights and bias come from the match."""
         return g.op.Gemm(a, weight, bias, **given)
 
     examples = (
@@ -75,14 +54,12 @@ class GemmBatchNormalizationPattern(EasyPatternOptimization):
             "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] c = {1, 1}, "
             "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
             "{ t = Gemm <transB = 1> (x, w, c) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
-            "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {2, 4, 6, 8}, float[2] c = {0, 3}> "
-            "{ y = Gemm <transB = 1, beta = 1.0> (x, w, c) }",
+            "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {0, 3}> { y = Gemm <transB = 1, beta = 1.0> (x, w, c) }",
         ),
         Example(
             "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, "
             "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
             "{ t = MatMul(x, w) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
-            "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}> "
-            "{ y = Gemm <beta = 1.0> (x, w, c) }",
+            "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}> { y = Gemm <beta = 1.0> (x, w, c) }",
         ),
     )

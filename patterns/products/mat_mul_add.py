@@ -1,8 +1,4 @@
-"""A product of matrices followed by a sum."""
-
-from __future__ import annotations
-
-from xoptim.facts.dtypes import is_float
+from xoptim.facts.dtypes import FLOATS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._shapes import broadcasts_to
@@ -22,25 +18,22 @@ class MatMulAddPattern(EasyPatternOptimization):
     priority = 2
     exactness = "rounding"
     min_opset = 7
+    operand_types = {"a": FLOATS}  # (1)
+    operand_ranks = {"a": 2, "b": 2}  # (1)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
-        """The product may be either operand of Add."""
         return g.op.Add(g.op.MatMul(a, b), c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ranks, type and the shape of the bias."""
-        if [g.info(name).rank for name in (m.a, m.b)] != [2, 2] or not is_float(g.try_infer_type(m.a)):  # (1)
-            return self.none(m.nodes[0], msg="not a product of two floating-point matrices")
         fits = broadcasts_to(g, m.c, m.nodes[0].output[0])
         return fits or self.none(m.nodes[1], msg="the bias is not known to broadcast to the product")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str) -> str:
-        """Gemm with its default scales."""
         return g.op.Gemm(a, b, c)
 
     examples = (
         Example(
             "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { t = MatMul(x, w) y = Add(b, t) }",
-            "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
+            "<float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""Products of one input, side by side."""
-
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from functools import partial
 
@@ -17,7 +13,7 @@ from .._folding import Array, constant
 class MatMulConcatPattern(PatternOptimization):
     """Concat(f(MatMul(x, v) + b), f(MatMul(x, w) + c)) → f(MatMul(x, Concat(v, w)) + Concat(b, c)); Gemm likewise
 
-    What: multiplies by the weights side by side; elementwise operators behind the products (f), and biases, are applied to the
+    What: multiplies by the weights side by side; elementwise operators after the products (f), and biases, are applied to the
     columns of all of them. Operands of the Concat that are computed otherwise stay.
     Why: one product in place of several, and no copy.
     Refuses when:
@@ -33,7 +29,6 @@ class MatMulConcatPattern(PatternOptimization):
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for operands that are computed alike."""
         rank = g.info(node.output[0]).rank
         if rank is None or axis_of(g, node) != rank - 1:  # (1)
             return self.none(node, msg="it does not join operands along the last axis")
@@ -55,11 +50,11 @@ class MatMulConcatPattern(PatternOptimization):
     def _join(
         self, part: slice, one: Branch, weight: Array, biases: Sequence[Array], g: PatternRewriter, *nodes: Node
     ) -> list[Node]:
-        first, *behind = one.nodes
+        first, *following = one.nodes
         rows = iter(biases)
         shown = weight.T if first.attribute.get("transB") else weight
         y = getattr(g.op, first.op_type)(first.input[0], shown, *(next(rows) for _ in first.input[2:]), **first.attribute)
-        for each in behind:
+        for each in following:
             y = g.op.Add(y, next(rows)) if each.op_type == "Add" else getattr(g.op, each.op_type)(y, **each.attribute)
         return put_in_place(g, nodes[-1], part, y)
 
@@ -68,15 +63,14 @@ class MatMulConcatPattern(PatternOptimization):
             "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
             "float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) r = Add(p, b) s = Add(c, q) "
             "t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
-            "agraph (float[n,2] x) => (float[n,3] y) <float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> "
-            "{ p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
+            "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
         ),
         Example(
             "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
             "float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) q = Gemm <transB = 1> (x, w, c) "
             "y = Concat <axis = 1> (x, p, q) }",
-            "agraph (float[n,2] x) => (float[n,5] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> "
-            "{ p = Gemm <transB = 1> (x, w, b) y = Concat <axis = 1> (x, p) }",
+            "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { p = Gemm <transB = 1> (x, w, b) "
+            "y = Concat <axis = 1> (x, p) }",
         ),
     )
 

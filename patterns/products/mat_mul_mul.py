@@ -1,16 +1,11 @@
-"""A linear layer whose result is rearranged and then multiplied by a number."""
-
-from __future__ import annotations
-
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._folding import Array, doubles, rounded
+from .._folding import Array, doubles, is_moderate, rounded
 from ._linear import MOVING, Linear, linear_above
 
 
@@ -18,7 +13,7 @@ class MatMulMulPattern(PatternOptimization):
     """Transpose(Reshape(x · w + b)) · s → Transpose(Reshape(x · (w · s) + b · s))
 
     What: multiplies the constants of a linear layer by the number that its result is multiplied with, or divided by, later:
-    directly, or behind any operators that are linear, such as movements, a rotary embedding, and the product of queries with
+    directly, or after any operators that are linear, such as movements, a rotary embedding, and the product of queries with
     keys.
     Why: saves one pass over the result. It runs last, so that patterns that recognize attention match the number.
     Refuses when:
@@ -37,7 +32,6 @@ class MatMulMulPattern(PatternOptimization):
     radius = 10
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """From the product upwards to the linear layer."""
         name, factor = node.input
         if node.op_type == "Mul" and g.is_constant(name):
             name, factor = factor, name
@@ -51,30 +45,20 @@ class MatMulMulPattern(PatternOptimization):
             return self.none(layer.nodes[0], msg="weights or bias are computed, external, or used elsewhere")
         scale = 1 / float(number) if node.op_type == "Div" else float(number)
         dtype = g.try_infer_type(name)
-        scaled = self._scaled(g, layer, scale, numpy_dtype(dtype)) if is_float(dtype) else None
-        if scaled is None:  # (4)
-            return self.none(layer.nodes[0], msg="the numbers are not floating-point, too large or too small")
+        if not is_float(dtype) or not is_moderate(scale, numpy_dtype(dtype)):  # (4)
+            return self.none(layer.nodes[0], msg="the numbers are not floating-point, or the factor is very large or small")
+        scaled = self._scaled(g, layer, scale, numpy_dtype(dtype))  # (4)
         return MatchResult(self, [*layer.nodes, node], partial(self._write, name, scaled))
 
     @staticmethod
     @np.errstate(all="ignore")  # a number out of range is refused below
-    def _scaled(g: GraphView, layer: Linear, scale: float, dtype: np.dtype) -> dict[str, Array] | None:
-        """The parameters times the factor by name, ``None`` when one of them leaves the range of its type.
-
-        The factor lies between the square roots of the smallest and of the largest normal number, so that a product that is
-        multiplied by it later overflows or vanishes no sooner than its result, with moderate numbers.
-        """
-        limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
-        if not float(limits.smallest_normal) ** 0.5 <= abs(scale) <= float(limits.max) ** 0.5:
-            return None
+    def _scaled(g: GraphView, layer: Linear, scale: float, dtype: np.dtype) -> dict[str, Array]:
+        """The parameters times the factor by name; raises `Declined` when one of them leaves the range of its type."""
         found: dict[str, Array] = {}
         for name in layer.parameters:
             array = doubles(g, name) * scale
             is_weight = name in layer.weights
-            one = rounded(array, dtype, summed=max(array.ndim - 2, 0)) if is_weight else rounded(array, dtype, terms=())
-            if one is None:
-                return None
-            found[name] = one
+            found[name] = rounded(array, dtype, **({"summed": max(array.ndim - 2, 0)} if is_weight else {"terms": ()}))
         return found
 
     def _write(self, result: str, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node) -> list[Node]:
@@ -94,30 +78,26 @@ class MatMulMulPattern(PatternOptimization):
             "agraph (float[a,b,2] x) => (float[a,b,2,2] y) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
             "float[4] c = {1, 2, 3, 4}, int64[4] s = {0, 0, 2, 2}, float h = {0.5}> "
             "{ t = MatMul(x, w) u = Add(t, c) v = Reshape(u, s) z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, h) }",
-            "agraph (float[a,b,2] x) => (float[a,b,2,2] y) <float[2,4] w = {0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4}, "
-            "float[4] c = {0.5, 1, 1.5, 2}, int64[4] s = {0, 0, 2, 2}> "
-            "{ t = MatMul(x, w) u = Add(t, c) v = Reshape(u, s) y = Transpose <perm = [0, 1, 3, 2]> (v) }",
+            "<float[2,4] w = {0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4}, float[4] c = {0.5, 1, 1.5, 2}, int64[4] s = {0, 0, 2, 2}> { "
+            "t = MatMul(x, w) u = Add(t, c) v = Reshape(u, s) y = Transpose <perm = [0, 1, 3, 2]> (v) }",
         ),
         Example(
             "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w = {2, 4, 6, 8}, float[1] d = {2}> "
             "{ t = MatMul(x, w) y = Div(t, d) }",
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w = {1, 2, 3, 4}> { y = MatMul(x, w) }",
+            "<float[2,2] w = {1, 2, 3, 4}> { y = MatMul(x, w) }",
         ),
         Example(
             "agraph (float[a,2] x, float[a,1,2,c] z) => (float[a,1,3,c] y) <float[2,6] w = {2,4,6,8,1,3,5,7,9,2,1,3}, "
             "int64[4] s = {0,1,2,3}, float d = {2}> "
             "{ t = MatMul(x, w) r = Reshape(t, s) q = Transpose <perm = [0, 1, 3, 2]> (r) m = MatMul(q, z) y = Div(m, d) }",
-            "agraph (float[a,2] x, float[a,1,2,c] z) => (float[a,1,3,c] y) "
-            "<float[2,6] w = {1,2,3,4,0.5,1.5,2.5,3.5,4.5,1,0.5,1.5}, int64[4] s = {0,1,2,3}> "
-            "{ t = MatMul(x, w) r = Reshape(t, s) q = Transpose <perm = [0, 1, 3, 2]> (r) y = MatMul(q, z) }",
+            "<float[2,6] w = {1,2,3,4,0.5,1.5,2.5,3.5,4.5,1,0.5,1.5}, int64[4] s = {0,1,2,3}> { t = MatMul(x, w) "
+            "r = Reshape(t, s) q = Transpose <perm = [0, 1, 3, 2]> (r) y = MatMul(q, z) }",
         ),
         Example(
             "agraph (float[a,2] x, float[a,4] c, float[a,4] d) => (float[a,4] y) <float[2,4] w = {2,4,6,8,1,3,5,7}, "
             "int64[2] k = {2, 2}, float h = {0.5}> { t = MatMul(x, w) p, q = Split <axis = 1> (t, k) n = Neg(q) "
             "r = Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) s = Add(u, v) y = Mul(s, h) }",
-            "agraph (float[a,2] x, float[a,4] c, float[a,4] d) => (float[a,4] y) "
-            "<float[2,4] w = {1,2,3,4,0.5,1.5,2.5,3.5}, int64[2] k = {2, 2}> "
-            "{ t = MatMul(x, w) p, q = Split <axis = 1> (t, k) n = Neg(q) "
-            "r = Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) y = Add(u, v) }",
+            "<float[2,4] w = {1,2,3,4,0.5,1.5,2.5,3.5}, int64[2] k = {2, 2}> { t = MatMul(x, w) p, "
+            "q = Split <axis = 1> (t, k) n = Neg(q) r = Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) y = Add(u, v) }",
         ),
     )

@@ -1,20 +1,6 @@
-"""A linear layer of all positions, followed by a normalization of its columns with constant statistics."""
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from __future__ import annotations
-
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
-
-from .._channels import normalization
+from .._channels import fixed_normalization, normalization
 from .._folding import Array, constant, doubles, rounded
 
 
@@ -23,7 +9,7 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
 
     What: multiplies the columns of the weight by the factors of the normalization, and adds the rest.
     Why: BatchNormalization takes channels along the second axis, so torch merges all other axes before it, and splits them
-    behind it: LeViT has one behind each layer. The movement meets its inverse then.
+    after it: LeViT has one after each layer. The movement meets its inverse then.
     Refuses when:
     1. the weight is not a constant matrix stored in the model, or is used elsewhere; there are other axes than
        positions and columns.
@@ -36,38 +22,29 @@ class MatMulReshapeBatchNormalizationPattern(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 7
 
-    def match_pattern(
-        self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol, s: Symbol, o: Symbol, m: Symbol, v: Symbol
-    ) -> Symbol:
-        """The normalization must not be in training mode."""
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol) -> Symbol:
         y = g.op.MatMul(x, w)
         y = (
             g.op.Flatten(y, axis=g.capture("axis"))
             if g.option("flat")
             else g.op.Reshape(y, t, allowzero=g.capture("allowzero"))
         )
-        return g.op.BatchNormalization(y, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+        return fixed_normalization(g, y)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The columns stay in place when all axes but the last are merged."""
+        # The columns stay in place when all axes but the last are merged.
         shape, flat = g.static_shape(m.w), g.try_infer_shape(m.nodes[1].output[0])
         if shape is None or len(shape) != 2 or not g.is_stored(m.w) or not g.is_exclusive(m.w):  # (1)
             return self.none(m.nodes[0], msg="the weight is not a matrix of the model, or it is used elsewhere")
         if flat is None or len(flat) != 2 or flat[1] != shape[1] or (g.info(m.x).rank or 0) < 2:  # (1)
             return self.none(m.nodes[1], msg="the columns are not the second axis of two")
-        found = normalization(g, (m.s, m.o, m.m, m.v), m.epsilon)
-        if found is None:  # (2)
-            return self.none(m.nodes[2], msg="parameters unknown, not finite, or a mean too large")
-        dtype = constant(g, m.w).dtype
-        weight, bias = rounded(doubles(g, m.w) * found[0], dtype, summed=0), rounded(found[1], dtype, terms=())
-        if weight is None or bias is None:  # (3)
-            return self.none(m.nodes[0], msg="a new constant leaves the range of its type")
-        return m.derive(weight=weight, bias=bias)
+        (scale, shift), dtype = normalization(g, m.norm, m.epsilon), constant(g, m.w).dtype  # (2)
+        weight = rounded(doubles(g, m.w) * scale, dtype, summed=0)  # (3)
+        return m.derive(weight=weight, bias=rounded(shift, dtype, terms=()))
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, weight: Array, bias: Array, flat: bool, t: str, axis: int, allowzero: int
     ) -> str:
-        """The same movement."""
         total = g.op.Add(g.op.MatMul(x, weight), bias)
         return g.op.Flatten(total, axis=axis) if flat else g.op.Reshape(total, t, allowzero=allowzero)
 

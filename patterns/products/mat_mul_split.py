@@ -1,7 +1,3 @@
-"""Products of which some columns are not read."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -33,7 +29,6 @@ class MatMulSplitPattern(PatternOptimization):
     min_opset = 7
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """From the Split upwards."""
         axis = axis_of(g, node)
         sizes = [] if axis is None else [size_along(g, name, axis) for name in node.output]
         read = [place for place, name in enumerate(node.output) if g.is_used(name)]
@@ -93,7 +88,7 @@ class MatMulSplitPattern(PatternOptimization):
         axis: int,
         g: PatternRewriter,
         product: Node,
-        *behind: Node,
+        *following: Node,
     ) -> list[Node]:
         own = len(product.input) - 2
         y = getattr(g.op, product.op_type)(product.input[0], weight, *biases[:own], **product.attribute)
@@ -108,13 +103,12 @@ class MatMulSplitPattern(PatternOptimization):
             "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
             "float[4] c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { m = MatMul(x, w) s = Add(m, c) "
             "y, u, z = Split <axis = -1> (s, n) }",
-            "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,2] w = {1, 4, 5, 8}, "
-            "float[2] c = {1, 4}, int64[2] n = {1, 1}> { m = MatMul(x, w) s = Add(m, c) y, z = Split <axis = 2> (s, n) }",
+            "<float[2,2] w = {1, 4, 5, 8}, float[2] c = {1, 4}, int64[2] n = {1, 1}> { m = MatMul(x, w) s = Add(m, c) y, "
+            "z = Split <axis = 2> (s, n) }",
         ),
         Example(
             "agraph (float[a,2] x) => (float[a,1] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] c = {1, 2, 3}, "
             "int64[2] n = {2, 1}> { s = Gemm <transB = 1> (x, w, c) u, y = Split <axis = 1> (s, n) }",
-            "agraph (float[a,2] x) => (float[a,1] y) <float[1,2] w = {5, 6}, float[1] c = {3}> "
-            "{ y = Gemm <transB = 1> (x, w, c) }",
+            "<float[1,2] w = {5, 6}, float[1] c = {3}> { y = Gemm <transB = 1> (x, w, c) }",
         ),
     )

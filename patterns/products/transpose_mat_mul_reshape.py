@@ -1,7 +1,3 @@
-"""A product of rows of several axes with a transposed matrix."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from ._rows import LEAST, elements, times_transposed, why_not
@@ -27,11 +23,10 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
-        """The second operand: rows of the first one would not stay together."""
+        # The second operand: rows of the first one would not stay together.
         return g.op.MatMul(x, g.op.Transpose(w, perm=[1, 0]))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Ranks, sizes and type."""
         if (g.info(m.x).rank or 0) < 3:  # (1)
             return self.none(m.nodes[1], msg="not a product of rows of several axes")
         if reason := why_not(g, m.x, m.w):  # (1) (2)
@@ -41,14 +36,12 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str) -> str:
-        """The rows as one matrix."""
         return times_transposed(g, x, w)
 
     examples = (
         Example(
             "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
-            "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) <int64[2] f = {-1, 4}, int64[1] n = {3}> "
-            "{ r = Reshape(x, f) p = Gemm <transB = 1> (r, w) q = Shape <start = 0, end = -1> (x) "
-            "u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
+            "<int64[2] f = {-1, 4}, int64[1] n = {3}> { r = Reshape(x, f) p = Gemm <transB = 1> (r, w) "
+            "q = Shape <start = 0, end = -1> (x) u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
         ),
     )

@@ -1,7 +1,5 @@
 """Operators between dequantized operands and a quantized result, as operators on integers of 8 bits."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
@@ -22,7 +20,7 @@ _Role: TypeAlias = Literal["tensor", "weight", "bias"]
 
 
 class _Kind(NamedTuple):
-    """The operator on integers that stands for an operator.
+    """The operator on integers that replaces an operator.
 
     Attributes:
         op_type: its name.
@@ -50,7 +48,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     "Sigmoid": _Kind("QLinearSigmoid"),
 }
 _MOST_TERMS: Final = 1 << 14
-"""Products of integers of 8 bits of which so many, and a bias of less than `_MOST_BIAS`, add up to less than 2^31."""
+"""This many products of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less than 2^31."""
 _MOST_BIAS: Final = 1 << 30
 _FAR: Final = 2.0**40
 """Largest scale, and the reciprocal of the smallest one, so that no product of two leaves the range of 32-bit floats."""
@@ -71,7 +69,7 @@ class _Operand(NamedTuple):
 
 
 class _OnIntegers(PatternOptimization):
-    """A row of `_KINDS`. Refusals have the numbers of `QLinearPattern`; 5 is for Concat that of `QLinearElementPattern`."""
+    """A row of `_KINDS`. Refusals have the numbers of `QLinearPattern`; for Concat, 5 is the one of `QLinearElementPattern`."""
 
     phase = "target"
     priority = 3
@@ -84,7 +82,6 @@ class _OnIntegers(PatternOptimization):
     """Types of the integers."""
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look from the QuantizeLinear upwards."""
         above = g.node_before(node.input[0])
         if not is_op(above, *self.near) or not g.is_exclusive(node.input[0]):  # (1)
             return self.none(node, msg="not an operator with a counterpart, or its result is read elsewhere")
@@ -115,10 +112,10 @@ class _OnIntegers(PatternOptimization):
             absent = np.zeros(constant(g, each.scales).shape, numpy_dtype(g.try_infer_type(integers)))
             return [integers, each.scales, each.zeros or g.make_initializer("", absent, source="zero")]
 
-        behind = written(result, node.output[0])[1:]
+        following = written(result, node.output[0])[1:]
         bias = [each.integers for each in operands if each.role == "bias"]
         inputs = [name for each in operands if each.role != "bias" for name in written(each, each.integers)]
-        inputs = [*behind, *inputs] if kind.op_type == "QLinearConcat" else [*inputs, *behind, *bias]
+        inputs = [*following, *inputs] if kind.op_type == "QLinearConcat" else [*inputs, *following, *bias]
         return [g.make_node(kind.op_type, inputs, node.output, domain=kind.domain, **above.attribute)]
 
 
@@ -139,7 +136,7 @@ def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
 
 
 def _are_moderate(kind: _Kind, operands: list[_Operand], result: _Operand) -> bool:
-    """Whether the kernels compute without overflow, and without sums of which few digits are left.
+    """Whether the kernels compute without overflow, and without sums that keep few digits.
 
     QLinearAdd adds a term for all zero points to terms of up to 255 times the ratio of two scales.
     """
@@ -166,7 +163,7 @@ def _have_kernel(g: GraphView, kind: _Kind, operands: list[_Operand], node: Node
 
 
 def _is_product(g: GraphView, node: Node, operands: list[_Operand]) -> bool:
-    """Whether weights and bias are such that sums of 32-bit integers replace those of the product."""
+    """Whether weights and bias are such that sums of 32-bit integers replace the sums of the product."""
     x, w, *rest = operands
     shape = g.try_infer_shape(w.integers)
     channels = _CHANNELS[node.op_type]

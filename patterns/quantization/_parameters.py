@@ -100,7 +100,7 @@ def saturates(g: GraphView, node: Node, low: float | None, high: float | None) -
 def parts_pair(g: GraphView, source: str, result: str, dtype: int) -> bool:
     """Whether operators between ``source`` and ``result`` would part a QuantizeLinear to int8 from its DequantizeLinear.
 
-    onnxruntime has its fast kernels for uint8 on most processors and changes int8 to it, but only in pairs that stand together.
+    onnxruntime has its fast kernels for uint8 on most processors and changes int8 to it, but only in adjacent pairs.
     """
     readers = g.next_nodes(result)
     is_paired = is_op(g.node_before(source), "QuantizeLinear") or any(is_op(each, "DequantizeLinear") for each in readers)

@@ -1,31 +1,17 @@
-"""Rows of a table of integers."""
-
-from __future__ import annotations
-
 import math
 from typing import Any
 
 from onnx import TensorProto
 
 from xoptim.facts.kernels import has_kernel
-from xoptim.match import (
-    ANY,
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._nodes import is_op
 from ._parameters import parameters
 
 _MANY = 256
-"""A table of so many rows is taken to have more of them than a tensor of unknown size has indices."""
+"""A table of this many rows is taken to have more of them than a tensor of unknown size has indices."""
 
 
 class DequantizeLinearGatherPattern(EasyPatternOptimization):
@@ -38,18 +24,17 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     2. the parameters are not constants, belong to blocks or to the axis that is read from, or ranks are unknown.
     3. something else than a Gather reads the dequantized table.
     4. the provider has no kernel for the integers.
-    5. integers are int8 and quantized next: onnxruntime drops the pair that would stand behind the Gather, and then has no
+    5. integers are int8 and quantized next: onnxruntime drops the pair that would come after the Gather, and then has no
        pair of QuantizeLinear and DequantizeLinear to change to uint8.
     """
 
     min_opset = 10
 
     def match_pattern(self, g: PatternBuilder, w: Constant, s: Symbol, z: Optional, i: Symbol) -> Symbol:
-        """Several Gathers may read one table."""
+        # Several Gathers may read one table.
         return g.op.Gather(g.keep(g.op.DequantizeLinear(w, s, z, attributes=ANY)), i, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the axes."""
         above, node = m.nodes
         shape, indices = g.static_shape(m.w), g.try_infer_shape(m.i)
         found = parameters(g, above)
@@ -68,15 +53,14 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
             return self.none(above, msg="something else than a Gather reads the table")
         if has_kernel(g.provider, "", "Gather", g.try_infer_type(m.w), g.main_opset) is False:  # (4)
             return self.none(node, msg="no kernel for the integers")
-        behind = g.next_nodes(node.output[0])
-        if g.try_infer_type(m.w) == TensorProto.INT8 and any(is_op(each, "QuantizeLinear") for each in behind):  # (5)
+        following = g.next_nodes(node.output[0])
+        if g.try_infer_type(m.w) == TensorProto.INT8 and any(is_op(each, "QuantizeLinear") for each in following):  # (5)
             return self.none(node, msg="integers of int8 that are quantized again")
         moved = found.axis is not None and found.axis > axis
         place = None if found.axis is None else found.axis + (len(indices) - 1 if moved else 0)
         return m.derive(rows=axis, place=place)
 
     def apply_pattern(self, g: PatternRewriter, w: str, s: str, z: str, i: str, rows: int, place: int | None) -> str:
-        """The same parameters."""
         written: dict[str, Any] = {} if place is None else {"axis": place}
         return g.op.DequantizeLinear(g.op.Gather(w, i, axis=rows), s, z or None, **written)
 

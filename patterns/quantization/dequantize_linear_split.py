@@ -1,7 +1,3 @@
-"""Integers that are dequantized, split, and quantized again."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.kernels import has_kernel
@@ -29,7 +25,6 @@ class DequantizeLinearSplitPattern(PatternOptimization):
     min_opset = 10
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look from the Split upwards and downwards."""
         above = g.node_before(node.input[0])
         found = [g.next_nodes(name) if g.is_exclusive(name) else [] for name in node.output]
         readers = [nodes[0] for nodes in found if nodes and is_op(nodes[0], "QuantizeLinear")]

@@ -1,10 +1,4 @@
-"""A tensor that is quantized for one product, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
-
-from .._kernels import runs
+from xoptim.match import EasyPatternOptimization, Example, Optional, PatternBuilder, PatternRewriter, Symbol
 
 
 class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
@@ -25,20 +19,14 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
     produces = ("com.microsoft",)
     providers = ("cpu",)
     tags = ("onnxruntime",)
+    kernels = {"com.microsoft::DynamicQuantizeMatMul": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, b: Symbol, t: Symbol, zb: Optional, bias: Optional) -> Symbol:
-        """Three results of the first operator are operands of the second one (1)."""
         integers, scale, zero = g.op.DynamicQuantizeLinear(x, outputs=3)
-        return g.op.MatMulIntegerToFloat(integers, b, scale, t, zero, zb, bias, domain="com.microsoft")
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The type decides."""
-        if not runs(g, "DynamicQuantizeMatMul", m.x, "com.microsoft"):  # (2)
-            return self.none(m.nodes[1], msg="no kernel for the type")
-        return True
+        return g.op.MatMulIntegerToFloat(integers, b, scale, t, zero, zb, bias, domain="com.microsoft")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, t: str, zb: str, bias: str) -> str:
-        """The parameters of the first operand are computed within."""
+        # The parameters of the first operand are computed within.
         return g.op.DynamicQuantizeMatMul(x, b, t, zb or None, bias or None, domain="com.microsoft")
 
     _operands = "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"
@@ -47,12 +35,10 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
     examples = (
         Example(
             f"{_operands} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u, v, k) }}",
-            f"{_operands} {{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }}",
-            domains=(("com.microsoft", 1),),
+            "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }",
         ),
         Example(
             f"{_least} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u) }}",
-            f"{_least} {{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }}",
-            domains=(("com.microsoft", 1),),
+            "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }",
         ),
     )

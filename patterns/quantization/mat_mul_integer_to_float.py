@@ -1,13 +1,8 @@
-"""A product of integers that is scaled, as one operator of onnxruntime."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
-from .._kernels import runs
 from ._parameters import is_one, is_one_or_columns
 
 
@@ -31,21 +26,21 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
     produces = ("com.microsoft",)
     providers = ("cpu",)
     tags = ("onnxruntime",)
+    kernels = {"com.microsoft::MatMulIntegerToFloat": "a"}  # (1)
 
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, s: Symbol, t: Symbol, za: Optional, zb: Optional, bias: Symbol
     ) -> Symbol:
-        """Without and with a bias. Products with equal scales share the product of the scales."""
+        # Products with equal scales share the product of the scales.
         sums = g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT)
         y = g.op.Mul(sums, g.keep(g.op.Mul(s, t)))
         return g.op.Add(y, bias) if g.option("biased") else y
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the scale of each operand."""
         product = m.nodes[0]
         kinds = g.try_infer_type(m.a), g.try_infer_type(m.b)
         mixed = kinds == (TensorProto.INT8, TensorProto.UINT8)
-        if mixed or not all(kinds) or not runs(g, "MatMulIntegerToFloat", m.a, "com.microsoft"):  # (1)
+        if mixed or not all(kinds):  # (1)
             return self.none(product, msg="no kernel for the types")
         left, right = (m.s, m.t) if is_one(g, m.s) else (m.t, m.s)
         if not is_one(g, left) or not is_one(g, m.za):  # (2)
@@ -62,7 +57,6 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, a: str, b: str, left: str, right: str, za: str, zb: str, bias: str | None
     ) -> str:
-        """The operands, then what belongs to each of them."""
         return g.op.MatMulIntegerToFloat(a, b, left, right, za or None, zb or None, bias, domain="com.microsoft")
 
     _operands = "agraph (uint8[n,4] a, float s, uint8 u"
@@ -72,13 +66,10 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
             "{ i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) y = Add(q, k) }",
             f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
             "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
-            domains=(("com.microsoft", 1),),
         ),
         Example(
             "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
             "{ i = MatMulInteger(a, b) c = Cast <to = 1> (i) p = Mul(t, s) y = Mul(p, c) }",
-            "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
             "{ y = com.microsoft.MatMulIntegerToFloat(a, b, t, s) }",
-            domains=(("com.microsoft", 1),),
         ),
     )

@@ -1,7 +1,3 @@
-"""Products and sums of integers."""
-
-from __future__ import annotations
-
 from xoptim.match import Example
 
 from ._on_integers import _OnIntegers
@@ -24,7 +20,7 @@ class QLinearPattern(_OnIntegers):
     3. the types of the integers have no kernel.
     4. an attribute has no counterpart.
     5. tensors have a scale for each channel, or weights have one along another axis or different zero points.
-    6. the bias is not a constant of 32-bit integers whose scale is the product of those of tensor and weights.
+    6. the bias is not a constant of 32-bit integers whose scale is the product of the scales of tensor and weights.
     7. sums might exceed 32 bits, or the number of terms is not known.
     """
 
@@ -39,24 +35,20 @@ class QLinearPattern(_OnIntegers):
         "float[2] st = {0.13, 0.065}, int8[2] o = {0, 0}, uint8 u = {9}, int32[2] b = {30, -4}, float r = {2.71828}, "
         "uint8 v = {99}>"
     )
-    _domains = (("com.microsoft", 1),)
     examples = (
         Example(
             f"{_two} {{ a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Add(a, b) "
             "z = QuantizeLinear(c, r, u) }",
             f"{_two} {{ z = com.microsoft.QLinearAdd(x, s, u, y, t, v, r, u) }}",
-            domains=_domains,
         ),
         Example(
             f"{_images} {{ a = DequantizeLinear(x, s, u) k = DequantizeLinear <axis = 0> (w, t, o) "
             "d = DequantizeLinear <axis = 0> (b, st) c = Conv(a, k, d) z = QuantizeLinear(c, r, v) }",
             f"{_images} {{ z = QLinearConv(x, s, u, w, t, o, r, v, b) }}",
-            domains=_domains,
         ),
         Example(
             f"{_product} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) "
             "z = QuantizeLinear(c, r, o) }",
             f"{_product} {{ z = QLinearMatMul(x, s, e, w, t, e, r, o) }}",
-            domains=_domains,
         ),
     )

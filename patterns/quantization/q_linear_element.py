@@ -1,7 +1,3 @@
-"""Functions of single integers."""
-
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.match import Example
@@ -20,7 +16,7 @@ class QLinearElementPattern(_OnIntegers):
     1. something else reads the result before it is quantized, or an operand is not dequantized.
     2. a parameter is not constant or belongs to blocks or to an axis, or a scale is not a positive normal number of 32 bits.
     3. the types of the integers have no kernel, or they are int8: onnxruntime changes pairs of QuantizeLinear and
-       DequantizeLinear to uint8, which it could not do to what stands between them.
+       DequantizeLinear to uint8, which it could not do to what is between them.
     4. an attribute has no counterpart.
     5. operands of a Concat may not fit: onnxruntime joins empty tensors of any shape, with undefined elements.
     """
@@ -29,7 +25,6 @@ class QLinearElementPattern(_OnIntegers):
     types = (TensorProto.UINT8,)
 
     _stored = "float s = {0.1}, float t = {0.3}, float r = {0.7}, uint8 u = {128}, uint8 v = {3}"
-    _domains = (("com.microsoft", 1),)
     _one = f"agraph (uint8[n,4] x) => (uint8[n,4] z) <{_stored}>"
     _joined = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,8] z) <{_stored}>"
     _both = "a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v)"
@@ -37,11 +32,9 @@ class QLinearElementPattern(_OnIntegers):
         Example(
             f"{_one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) z = QuantizeLinear(b, t, v) }}",
             f"{_one} {{ z = com.microsoft.QLinearLeakyRelu <alpha = 0.25> (x, s, u, t, v) }}",
-            domains=_domains,
         ),
         Example(
             f"{_joined} {{ {_both} c = Concat <axis = 1> (a, b) z = QuantizeLinear(c, r, u) }}",
             f"{_joined} {{ z = com.microsoft.QLinearConcat <axis = 1> (r, u, x, s, u, y, t, v) }}",
-            domains=_domains,
         ),
     )

@@ -1,7 +1,3 @@
-"""Bounds that quantization applies anyway."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
@@ -24,7 +20,6 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
     min_opset = 10
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, z: Optional) -> Symbol:
-        """Relu and Clip."""
         if g.option("relu"):
             bounded = g.op.Relu(x)
         else:
@@ -32,25 +27,23 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
         return g.op.QuantizeLinear(bounded, s, z, attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Beyond the bounds, there are the ends of the integers alone."""
+        # Beyond the bounds, there are the ends of the integers alone.
         low, high = (0.0, None) if m.relu else (m.low, m.high)
         if not saturates(g, m.nodes[-1], low, high):  # (1) (2) (3)
             return self.none(m.nodes[0], msg="a bound lies inside of the range of the integers, or that is not known")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, s: str, z: str, others: dict[str, Any]) -> str:
-        """The operand before the bounds."""
         return g.op.QuantizeLinear(x, s, z or None, **others)
 
     examples = (
         Example(
             "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) y = QuantizeLinear(t, s) }",
-            "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { y = QuantizeLinear(x, s) }",
+            "<float s = {0.1}> { y = QuantizeLinear(x, s) }",
         ),
         Example(
             "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}, "
             "float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) y = QuantizeLinear(t, s, z) }",
-            "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> "
-            "{ y = QuantizeLinear(x, s, z) }",
+            "<float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> { y = QuantizeLinear(x, s, z) }",
         ),
     )

@@ -1,7 +1,5 @@
 """One half of a tensor whose halves are equal: the first and the second one, or the even and the odd elements."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -123,7 +121,7 @@ def _last(g: GraphView, name: str) -> int | None:
 
 
 def _halved_operand(g: GraphView, node: Node) -> int | None:
-    """The place of the operand whose last axis is that of the result, element for element; ``None`` if there is none."""
+    """The place of the operand that has the last axis of the result, element for element; ``None`` if there is none."""
     if node.op_type in ELEMENTWISE:
         return 0
     if node.op_type in ("Mul", "Add", "Sub", "Div"):
@@ -150,5 +148,5 @@ def _is_number(g: GraphView, number: str, tensor: str) -> bool:
 
 
 def _cuts(axes: Any, last: int) -> bool:
-    """Whether the last axis is among those of a node, or may be."""
+    """Whether a node has the last axis among its axes, or may have it."""
     return not isinstance(axes, list) or any(normalized(axis, last + 1) in (None, last) for axis in axes)

@@ -1,7 +1,5 @@
 """The two halves of the heads that a rotary embedding turns."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from xoptim.match import GraphView, Node
@@ -18,7 +16,7 @@ class Heads(NamedTuple):
     Attributes:
         name: the tensor.
         start: the first position.
-        end: the position behind the last one.
+        end: the position after the last one.
     """
 
     name: str
@@ -27,7 +25,7 @@ class Heads(NamedTuple):
 
 
 def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads | None:
-    """The heads of which two tensors with four axes are the halves, ``None`` when they are not.
+    """The heads that two tensors with four axes are the halves of, ``None`` when they are not.
 
     Args:
         g: the graph.
@@ -49,7 +47,7 @@ def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads 
 
 
 def _every_second(g: GraphView, name: str, start: int) -> str | None:
-    """The tensor of which a result holds every second element along the last axis, from ``start`` on."""
+    """The tensor that a result holds every second element of along the last axis, from ``start`` on."""
     if g.info(name).rank == 5:
         return _column(g, name, start)
     node = g.node_before(name)

@@ -1,15 +1,10 @@
-"""Rotary position embeddings spelled out."""
-
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 
 from xoptim.facts.info import Shape
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
-from .._kernels import runs
 from .._slices import part_of
 from ._halves import Half, half_of
 from ._pairs import Heads, heads_of
@@ -19,7 +14,7 @@ class _Cache(NamedTuple):
     """Cosines or sines.
 
     Attributes:
-        half: those of half a head.
+        half: the numbers of half a head.
         heads: the axis for the heads, ``None`` when there is none.
         has_batch: whether there is an axis for the batch.
         is_shared: whether all sequences of a batch share them.
@@ -52,7 +47,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     min_opset = 23
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, first: Symbol, second: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
-        """Whole heads times cosines, or halves; the halves one after the other, or interleaved, also as columns of pairs."""
+        # Whole heads times cosines, or halves; the halves one after the other, or interleaved, also as columns of pairs.
 
         def joined(left: Symbol, right: Symbol) -> Symbol:
             if form == "halves":
@@ -70,7 +65,6 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         return joined(left, g.op.Add(g.op.Mul(second, cos), g.op.Mul(first, sin)))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the heads and the halves of the cosines and sines."""
         whole, interleaved = m.form == "columns" or m.whole, m.form != "halves"
         shape = g.try_infer_shape(m.first)
         if m.form == "columns" and shape is not None and shape[4:] == (1,):
@@ -81,7 +75,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         if heads is None or g.try_infer_shape(m.outputs[0]) != (*shape[:3], 2 * shape[3]):  # (1)
             return self.none(m.nodes[0], msg="not the halves of one tensor")
         if whole and (g.try_infer_shape(m.x) != (*shape[:3], 2 * shape[3]) or part_of(g, m.x, 3) != heads):  # (1)
-            return self.none(m.nodes[0], msg="the halves are those of another tensor")
+            return self.none(m.nodes[0], msg="the halves belong to another tensor")
         if not runs(g, "RotaryEmbedding", m.first):  # (4)
             return self.none(m.nodes[0], msg="the provider has no kernel")
         for axis in (1, 2):
@@ -102,7 +96,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             name: the cosines or sines.
             half: the shape.
             heads: the axis.
-            form: whether they are those of whole heads, and whether the halves are interleaved.
+            form: whether they belong to whole heads, and whether the halves are interleaved.
         """
         whole, interleaved = form
         dims = g.try_infer_shape(name)
@@ -134,7 +128,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         size: int,
         interleaved: bool,
     ) -> str:
-        """The operator requires cosines and sines of shape (batch, positions, half of the elements)."""
+        # The operator requires cosines and sines of shape (batch, positions, half of the elements).
         if part is not None:
             shape = g.try_infer_shape(part.name)
             is_all = shape is not None and (part.start, part.end) == (0, shape[3])
@@ -175,8 +169,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) "
             "<int64[2] sizes = {2, 2}> { l, r = Split <axis = 3> (x, sizes) lc = Mul(l, c) ri = Mul(r, i) p = Sub(lc, ri) "
             "rc = Mul(r, c) li = Mul(l, i) q = Add(rc, li) y = Concat <axis = 3> (p, q) }",
-            "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) <int64[1] one = {1}> "
-            "{ p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
+            "<int64[1] one = {1}> { p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
             opset=23,
         ),
         Example(
@@ -185,7 +178,6 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             "int64[4] e = {0, 3, -1, 4}, int64[2] q = {1, 1}> { u = Unsqueeze(f, k) v = Tile(u, r) c = Reshape(v, h) "
             "w = Unsqueeze(g, k) z = Tile(w, r) i = Reshape(z, h) p = Reshape(x, d) a, b = Split <axis = 4> (p, q) "
             "n = Neg(b) t = Concat <axis = 4> (n, a) o = Reshape(t, e) l = Mul(x, c) m = Mul(o, i) y = Add(l, m) }",
-            "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[b,3,s,4] y) "
             "{ y = RotaryEmbedding <interleaved = 1> (x, f, g) }",
             opset=23,
         ),

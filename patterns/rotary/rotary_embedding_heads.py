@@ -1,7 +1,3 @@
-"""Rotary position embeddings of heads that were split off just before."""
-
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -21,14 +17,13 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
     min_opset = 23
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
-        """(batch, positions, heads, elements) become (batch, heads, positions, elements)."""
+        # (batch, positions, heads, elements) become (batch, heads, positions, elements).
         if g.option("single"):
             return g.op.RotaryEmbedding(g.op.Unsqueeze(x, axes=[1]), cos, sin, attributes=g.capture("attributes"))
         heads = g.op.Transpose(g.op.Reshape(x, shape, attributes=g.capture("split")), perm=[0, 2, 1, 3])
         return g.op.RotaryEmbedding(heads, cos, sin, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Derive the number of heads."""
         whole, parts = g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])
         if whole is None or parts is None or len(parts) != 4:  # (1)
             return self.none(m.nodes[0], msg="a shape is unknown")
@@ -38,7 +33,6 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
         return m.derive(written={**m.attributes, "num_heads": heads})
 
     def apply_pattern(self, g: PatternRewriter, x: str, shape: str, cos: str, sin: str, split: Any, written: Any) -> str:
-        """The same split, after it."""
         turned = g.op.RotaryEmbedding(x, cos, sin, **written)
         if split is None:
             return g.op.Unsqueeze(turned, axes=[1])

@@ -1,7 +1,3 @@
-"""Rotary position embeddings of a part of each head."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -28,7 +24,6 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, part: Symbol, cos: Symbol, sin: Symbol, rest: Symbol, joined: Symbol, split: Symbol
     ) -> Symbol:
-        """Without positions."""
         merged, interleaved = g.option("merged"), g.capture("interleaved", optional=True)
         if merged:
             x = g.op.Reshape(part, joined)
@@ -39,7 +34,6 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         return g.op.Concat(turned, rest, axis=g.any_of(-1, 3))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the heads."""
         part, rest = g.try_infer_shape(m.part), g.try_infer_shape(m.rest)
         if part is None or rest is None or len(part) != 4 or len(rest) != 4:  # (1)
             return self.none(m.nodes[0], msg="not four axes")
@@ -70,7 +64,6 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         count: int | None,
         whole: int,
     ) -> str:
-        """The size of the part is an attribute."""
         chosen = {"interleaved": interleaved or 0, "rotary_embedding_dim": size}
         if count is None:
             return g.op.RotaryEmbedding(heads, cos, sin, **chosen)
@@ -90,9 +83,8 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
             "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
             "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
             "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
-            "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) "
-            "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) "
-            "t = RotaryEmbedding <interleaved = 0, num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
+            "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) t = RotaryEmbedding <interleaved = 0, "
+            "num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
             opset=23,
         ),
     )

@@ -1,7 +1,3 @@
-"""Sums along a tensor full of one number."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -20,7 +16,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
     Why: positions of images are counted in a mask that hides nothing: DETR and its relatives export this way.
     Refuses when:
     1. the tensor is not known to hold one number only, or it is a constant already.
-    2. the size of the axis is not a number up to 4096, or another size does not follow from those of the inputs.
+    2. the size of the axis is not a number up to 4096, or another size does not follow from the sizes of the inputs.
     3. a sum is not exact, so that it would depend on the order.
     """
 
@@ -28,7 +24,6 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Sum up along the axis alone."""
         name, axis = node.input[0], g.get_constant_scalar(node.input[1])
         value, shape = uniform_value(g, name), g.try_infer_shape(name)
         if value is None or not shape or axis is None or g.is_constant(name):  # (1)
@@ -47,7 +42,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         return MatchResult(self, [*proof, node], partial(self._count, sums[0]))
 
     def _count(self, sums: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """The nodes that the number follows from stay, as the other sizes are those of their result."""
+        """The nodes that the number follows from stay: their result has the other sizes."""
         *proof, node = nodes
         sizes = g.op.Shape(node.input[0])
         line = g.make_initializer("", sums, source="sums")
@@ -57,7 +52,7 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         Example(
             "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> "
             "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = CumSum(c, k) }",
-            "agraph (float[b,3,2] x) => (float[b,3,2] y) <float[1,3,1] n = {1, 2, 3}> "
-            "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) y = Expand(n, t) }",
+            "<float[1,3,1] n = {1, 2, 3}> { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) "
+            "y = Expand(n, t) }",
         ),
     )

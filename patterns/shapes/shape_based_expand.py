@@ -1,7 +1,3 @@
-"""An Expand whose shape is computed though it is known."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -22,11 +18,9 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """Any Expand."""
         return g.op.Expand(x, shape)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the constant."""
         source, result = g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])
         if same_dims(source, result):
             return m.derive(target=None)
@@ -38,17 +32,13 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
         return m.derive(target=target)
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int] | None) -> str:
-        """The same Expand with an initializer."""
         return x if target is None else g.op.Expand(x, np.array(target, dtype=np.int64))
 
     examples = (
         Example(
             "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[2] n = {2, 4}> "
             "{ b = Shape <end = 1> (x) s = Shape <start = 3> (x) t = Concat <axis = 0> (b, n, s) y = Expand(x, t) }",
-            "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
+            "<int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
         ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }",
-            "agraph (float[a,b] x) => (float[a,b] y) { y = Neg(x) }",
-        ),
+        Example("agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }", "{ y = Neg(x) }"),
     )

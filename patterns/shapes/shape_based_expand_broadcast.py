@@ -1,7 +1,3 @@
-"""An Expand, or a Tile that does the same, before an operator that broadcasts anyway."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING
@@ -24,7 +20,7 @@ class ShapeBasedExpandBroadcastPattern(PatternOptimization):
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """One operand at a time: of two that are stretched to the same shape, one may have to stay to give that shape."""
+        # One operand at a time: of two that are stretched to the same shape, one may have to stay to give that shape.
         result = g.try_infer_shape(node.output[0])
         for position, name in enumerate(node.input):
             small = unstretched(g, name)
@@ -40,10 +36,10 @@ class ShapeBasedExpandBroadcastPattern(PatternOptimization):
     examples = (
         Example(
             "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) y = Add(e, z) }",
-            "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { y = Add(x, z) }",
+            "{ y = Add(x, z) }",
         ),
         Example(
             "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { e = Tile(x, n) y = Mul(z, e) }",
-            "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) { y = Mul(z, x) }",
+            "{ y = Mul(z, x) }",
         ),
     )

@@ -1,7 +1,3 @@
-"""An Expand of the batch axes before a product that broadcasts them anyway."""
-
-from __future__ import annotations
-
 from xoptim.facts.dims import is_nonzero
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -24,11 +20,9 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, shape: Symbol) -> Symbol:
-        """The Expand may be on either side."""
         return g.op.MatMul(g.op.Expand(a, shape), b) if g.option("left") else g.op.MatMul(a, g.op.Expand(b, shape))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the batch axes."""
         product = m.nodes[-1]
         a, b, result = g.try_infer_shape(m.a), g.try_infer_shape(m.b), g.try_infer_shape(product.output[0])
         if a is None or b is None or result is None or min(len(a), len(b)) < 2:  # (1)
@@ -42,13 +36,12 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
-        """The product of the operands without Expand."""
         return g.op.MatMul(a, b)
 
     examples = (
         Example(
             "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) <int64[3] s = {5, 3, 2}> "
             "{ e = Expand(a, s) y = MatMul(e, b) }",
-            "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) { y = MatMul(a, b) }",
+            "{ y = MatMul(a, b) }",
         ),
     )

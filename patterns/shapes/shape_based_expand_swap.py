@@ -1,7 +1,4 @@
-"""Elementwise operators on the result of an Expand."""
-
-from __future__ import annotations
-
+from collections.abc import Mapping
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE
@@ -35,7 +32,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
     priority = 1
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Add readers, in the order of the graph, as long as all their operands come before the Expand."""
+        # Add readers, in the order of the graph, as long as all their operands come before the Expand.
         shape, sizes = g.try_infer_shape(node.input[0]), g.info(node.input[1]).data or g.get_ints(node.input[1])
         if shape is None or sizes is None:  # (1)
             return self.none(node, msg="a shape is unknown")
@@ -59,8 +56,8 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
         Example(
             "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
             "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
-            "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
-            "{ n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) y = Expand(w, t) }",
+            "<float one = {1}, float low = {-100}> { n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) "
+            "y = Expand(w, t) }",
         ),
     )
 

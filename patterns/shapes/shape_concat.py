@@ -1,7 +1,3 @@
-"""A vector of sizes and numbers that is computed by more nodes than necessary."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -34,7 +30,7 @@ class ShapeConcatPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Longest pieces first."""
+        # The longest pieces come first.
         info = g.info(node.output[0])
         if info.data is None or info.rank != 1 or info.dtype != 7 or all(type(d) is int for d in info.data):  # (1)
             return self.none(node, msg="not a vector of known sizes")
@@ -76,8 +72,7 @@ class ShapeConcatPattern(PatternOptimization):
             "<int64 i = {0}, int64[1] k = {0}, int64[1] m = {-1}, int64[2] mm = {-1, -1}, int64[2] one = {1, 1}> "
             "{ s = Shape(z) n = Gather(s, i) u = Unsqueeze(n, k) c = Concat <axis = 0> (u, m) e = Equal(c, mm) "
             "w = Where(e, one, c) y = Neg(w) }",
-            "agraph (float[b,4] z) => (int64[2] y) <int64[1] one = {1}> "
-            "{ s = Shape <end = 1> (z) w = Concat <axis = 0> (s, one) y = Neg(w) }",
+            "<int64[1] one = {1}> { s = Shape <end = 1> (z) w = Concat <axis = 0> (s, one) y = Neg(w) }",
         ),
     )
 

@@ -1,7 +1,3 @@
-"""A Resize to sizes of which some are those of its operand."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
@@ -16,14 +12,13 @@ class ShapeResizePattern(PatternOptimization):
     Refuses when:
     1. the sizes are constants, or not known, or there are none.
     2. they are the sizes of listed axes only, or keep the aspect ratio, or a part is cropped.
-    3. the size of an axis is neither a number nor that of the operand, or no axis is left.
+    3. the size of an axis is neither a number nor the size of the operand, or no axis is left.
     """
 
     anchors = ("Resize",)
     min_opset = 18
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Compare the sizes axis by axis."""
         name = node.input[3] if len(node.input) > 3 else ""
         sizes, shape = (g.info(name).data if name else None), g.try_infer_shape(node.input[0])
         if sizes is None or shape is None or len(sizes) != len(shape) or g.is_constant(name):  # (1)
@@ -34,7 +29,7 @@ class ShapeResizePattern(PatternOptimization):
         axes = [axis for axis, size in enumerate(sizes) if size != shape[axis]]
         numbers = [size for axis in axes if isinstance(size := sizes[axis], int)]
         if not numbers or len(numbers) < len(axes):  # (3)
-            return self.none(node, msg="a size is computed, or all are those of the operand")
+            return self.none(node, msg="a size is computed, or all sizes are the operand's")
         return MatchResult(self, [node], partial(self._listed, axes, numbers))
 
     def _listed(self, axes: list[int], numbers: list[int], g: PatternRewriter, node: Node) -> list[Node]:
@@ -45,7 +40,6 @@ class ShapeResizePattern(PatternOptimization):
         Example(
             "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
             '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
-            "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
-            '{ y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
+            '<int64[2] c = {8, 11}> { y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
         ),
     )

@@ -1,7 +1,3 @@
-"""A tensor full of one number where the number is enough."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -35,7 +31,7 @@ class UniformBroadcastPattern(PatternOptimization):
     min_opset = 9
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """One operand at a time."""
+        # One operand at a time.
         result = g.try_infer_shape(node.output[0])
         for position, name in enumerate(node.input):
             number = None if g.is_constant(name) else _repeated(g, name)  # (1)
@@ -53,17 +49,17 @@ class UniformBroadcastPattern(PatternOptimization):
         Example(
             "agraph (float[a,b] x) => (float[a,b] y) "
             "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
-            "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { y = Add(x, one) }",
+            "<float one = {1}> { y = Add(x, one) }",
         ),
         Example(
             "agraph (bool[a,b] x) => (bool[a,b] y) <float one = {1}> "
             "{ s = Shape(x) e = Expand(one, s) c = Cast <to = 9> (e) y = And(c, x) }",
-            "agraph (bool[a,b] x) => (bool[a,b] y) <bool one = {1}> { y = And(one, x) }",
+            "<bool one = {1}> { y = And(one, x) }",
         ),
         Example(
             "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> "
             "{ s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) y = Add(x, r) }",
-            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
+            "<float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
         ),
     )
 

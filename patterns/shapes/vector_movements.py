@@ -1,7 +1,3 @@
-"""A short vector that is rearranged by way of a matrix."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -28,7 +24,6 @@ class VectorMovementsPattern(PatternOptimization):
     near = ("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Flatten")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Walk up to the nearest vector, and move its positions."""
         chain = [node]
         while (above := g.node_before(chain[-1].input[0])) is not None and g.info(chain[-1].input[0]).rank != 1:
             chain.append(above)
@@ -52,6 +47,6 @@ class VectorMovementsPattern(PatternOptimization):
         Example(
             "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
             "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
-            "agraph (int64[4] x) => (int64[4] y) <int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
+            "<int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
         ),
     )

@@ -9,7 +9,8 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.match import ANY, GraphView, Node, PatternBuilder, PatternRewriter, Symbol
+from xoptim.facts.errors import Declined
+from xoptim.match import ANY, EasyPatternOptimization, GraphView, Node, PatternBuilder, PatternRewriter, Symbol
 
 from .._axes import axis_of
 from .._folding import Array
@@ -20,7 +21,7 @@ NEAR: Final = ("Concat", "ai.onnx.ml::Scaler", "Add", "Mul", "Sub")
 """The nodes that may be in front of a model for `steps_above` to find steps."""
 
 
-class BehindColumns:
+class _AfterColumns(EasyPatternOptimization):
     """The common part of patterns that derive other attributes, ``given``, for a model that reads other columns.
 
     The nodes in front of the model are found by `operand_of`; what they computed is not read any more.
@@ -30,12 +31,10 @@ class BehindColumns:
     """The number of results of each model: classifiers give labels and scores."""
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
-        """A model with any attributes."""
         name = g.choice("model", *self.results)
         return getattr(g.op, name)(x, domain=DOMAIN, attributes=ANY, outputs=self.results[name])
 
     def apply_pattern(self, g: PatternRewriter, model: str, read: tuple[Operand, list[str]], given: dict[str, Any]) -> Any:
-        """The model with its new attributes."""
         operand, sources = read
         return getattr(g.op, model)(operand.rewired(g, sources), domain=DOMAIN, outputs=self.results[model], **given)
 
@@ -46,7 +45,7 @@ class Part(NamedTuple):
     Attributes:
         name: a matrix of 32-bit floats.
         node: what computes it, ``None`` for an operand that stays as it is.
-        columns: those of the operand of the model that it gives.
+        columns: the columns of the operand of the model that it gives.
     """
 
     name: str
@@ -134,11 +133,11 @@ class Steps(NamedTuple):
         return self.operand.nodes(self.operand.parts)
 
 
-def steps_above(g: GraphView, name: str) -> Steps | None:
-    """The last Scaler, Add, Mul or Sub with constants in front of each part of an operand; ``None`` where there is none."""
+def steps_above(g: GraphView, name: str) -> Steps:
+    """The last Scaler, Add, Mul or Sub with constants in front of each part of an operand; raises `Declined` without any."""
     operand = operand_of(g, name, lambda node: _step(g, node) is not None)
     if operand is None:
-        return None
+        raise Declined("there is no Scaler of a matrix, or it is read elsewhere")
     offset, scale = np.zeros(operand.size, np.float32), np.ones(operand.size, np.float32)
     sources = [part.name for part in operand.parts]
     for place, part in enumerate(operand.parts):

@@ -1,7 +1,5 @@
 """Columns that an ArrayFeatureExtractor or a Gather takes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,11 +1,10 @@
-"""The numbers of models behind something that is shifted and scaled column by column, or multiplied."""
-
-from __future__ import annotations
+"""The numbers of models after something that is shifted and scaled column by column, or multiplied."""
 
 from typing import Final
 
 import numpy as np
 
+from xoptim.facts.errors import Declined
 from xoptim.match import Node
 
 from .._folding import Array, rounded
@@ -17,7 +16,7 @@ _FACTORS: Final = {
     ("TreeEnsembleRegressor", DOMAIN): ("target_weights", "base_values"),
     ("LinearRegressor", DOMAIN): ("coefficients", "intercepts"),
 }
-"""The attributes of a regressor in which a factor behind it goes."""
+"""The attributes of a regressor that a factor after it is merged into."""
 
 
 def numbers(values: Array) -> list[float]:
@@ -30,20 +29,25 @@ def is_moderate(factors: Array) -> bool:
     return bool(((np.abs(factors) >= 2.0**-63) & (np.abs(factors) <= 2.0**63)).all())
 
 
-def shifted(weights: Array, intercepts: Array, found: Steps) -> tuple[Array, Array] | None:
-    """The coefficients and intercepts of a linear model without the steps in front of it, ``None`` where they lose digits.
+def shifted(weights: Array, intercepts: Array, found: Steps) -> tuple[Array, Array]:
+    """The coefficients and intercepts of a linear model without the steps in front of it.
 
     Args:
         weights: coefficients, a row for each class, in double precision.
         intercepts: a number for each class.
         found: the steps.
+
+    Raises:
+        Declined: when the new numbers lose digits.
     """
     scale = found.scale.astype(np.float64)
     shifts = weights * scale * found.offset
     new, terms = intercepts - shifts.sum(1), (intercepts, np.abs(shifts).sum(1))
     fitted = rounded(new, np.dtype(np.float32), terms=terms, beside=np.abs(weights).sum(1))
     factors = rounded(weights * scale, np.dtype(np.float32), summed=1)
-    return None if fitted is None or factors is None or not is_moderate(scale) else (factors, fitted)
+    if not is_moderate(scale):
+        raise Declined("a scale is very large or small")
+    return factors, fitted
 
 
 def is_a_sum(model: Node) -> bool:
@@ -53,25 +57,30 @@ def is_a_sum(model: Node) -> bool:
     return sums and not any(key.endswith("as_tensor") for key in given)
 
 
-def scaled_weights(model: Node, number: float) -> dict[str, list[float]] | None:
-    """The attributes of a regressor whose result is multiplied, ``None`` where it is not a sum, or the weights lose digits."""
+def scaled_weights(model: Node, number: float) -> dict[str, list[float]]:
+    """The attributes of a regressor whose result is multiplied.
+
+    Raises:
+        Declined: when it is not a sum, or the weights lose digits.
+    """
     given = model.attribute
-    keys = _FACTORS.get((model.op_type, model.domain), ())
-    if not is_a_sum(model) or not is_moderate(np.array(number)):
-        return None
-    found = {key: rounded(np.multiply(given[key], number), np.dtype(np.float32), summed=0) for key in keys if key in given}
-    new = {key: numbers(values) for key, values in found.items() if values is not None}
-    return new if len(new) == len(found) else None
+    keys = [key for key in _FACTORS.get((model.op_type, model.domain), ()) if key in given]
+    if not keys or not is_a_sum(model) or not is_moderate(np.array(number)):
+        raise Declined("the regressor is not a sum, or the factor is very large or small")
+    return {key: numbers(rounded(np.multiply(given[key], number), np.dtype(np.float32), summed=0)) for key in keys}
 
 
-def shifted_results(model: Node, values: Array) -> dict[str, list[float]] | None:
-    """The attribute of a regressor to whose result numbers are added, ``None`` where it is not a sum, or they do not fit."""
+def shifted_results(model: Node, values: Array) -> dict[str, list[float]]:
+    """The attribute of a regressor to whose result numbers are added.
+
+    Raises:
+        Declined: when it is not a sum, or the numbers do not fit.
+    """
     name, count = ("intercepts", "targets") if model.op_type == "LinearRegressor" else ("base_values", "n_targets")
     targets = model.attribute.get(count, 1)
     before = np.array(model.attribute.get(name, np.zeros(targets)), np.float64)
     if not is_a_sum(model) or before.size != targets or values.size not in (1, targets):
-        return None
+        raise Declined("the regressor is not a sum, or there is not one number for each target")
     if is_ml(model, "TreeEnsembleRegressor") and not scores_every_target(model):
-        return None
-    new = rounded(before + values, np.dtype(np.float32), terms=(before, values.astype(np.float64)))
-    return None if new is None else {name: numbers(new)}
+        raise Declined("a row may have no weight for a target")
+    return {name: numbers(rounded(before + values, np.dtype(np.float32), terms=(before, values.astype(np.float64))))}

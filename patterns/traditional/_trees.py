@@ -1,11 +1,10 @@
 """The comparisons of an ensemble of trees."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from xoptim.facts.errors import Declined
 from xoptim.match import Node
 
 from .._folding import Array
@@ -39,22 +38,24 @@ class Comparisons(NamedTuple):
     all_limits: Array
 
 
-def comparisons(node: Node, size: int) -> Comparisons | None:
-    """The comparisons of an ensemble, ``None`` where one is neither < nor <=, > or >= of 32-bit floats.
+def comparisons(node: Node, size: int) -> Comparisons:
+    """The comparisons of an ensemble.
 
     Args:
         node: the ensemble.
         size: the number of columns of its operand.
+
+    Raises:
+        Declined: when one is neither < nor <=, > or >= of 32-bit floats.
     """
     columns, modes = (np.array(node.attribute.get(f"nodes_{each}", [])) for each in ("featureids", "modes"))
     limits = np.array(node.attribute.get("nodes_values", []), np.float32)
-    if not limits.shape == modes.shape == columns.shape:
-        return None
-    inner = np.flatnonzero(modes != "LEAF")
-    if not np.isin(modes[inner], LOOSE + STRICT).all() or not np.isfinite(limits[inner]).all():
-        return None
-    fits = ((columns[inner] >= 0) & (columns[inner] < size)).all()
-    return Comparisons(inner, columns[inner], modes[inner], limits) if fits else None
+    if limits.shape == modes.shape == columns.shape:
+        inner = np.flatnonzero(modes != "LEAF")
+        fits = np.isin(modes[inner], LOOSE + STRICT).all() and np.isfinite(limits[inner]).all()
+        if fits and ((columns[inner] >= 0) & (columns[inner] < size)).all():
+            return Comparisons(inner, columns[inner], modes[inner], limits)
+    raise Declined("the nodes are not comparisons of 32-bit floats")
 
 
 def decisions(found: Comparisons, values: Array) -> Array:

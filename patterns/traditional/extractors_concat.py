@@ -1,7 +1,3 @@
-"""Columns of one matrix, taken apart and put together."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -16,7 +12,7 @@ from ._extraction import Extraction, extraction_of
 class ExtractorsConcatPattern(PatternOptimization):
     """[ArrayFeatureExtractor(x, i), ArrayFeatureExtractor(x, j)] → ArrayFeatureExtractor(x, [i, j])
 
-    What: takes all columns at once where the operands stand side by side.
+    What: takes all columns at once where the operands are side by side.
     Why: measured 0.55 of the time of three and two columns (1,000 rows) to 0.87 (one row).
     Refuses when:
     1. no two operands side by side are columns of one matrix at constant places.
@@ -27,7 +23,6 @@ class ExtractorsConcatPattern(PatternOptimization):
     near = ("ai.onnx.ml::ArrayFeatureExtractor",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All runs of operands."""
         if axis_of(g, node) != 1:
             return self.none(node, msg="it does not put columns together")
         runs: list[list[Extraction | None]] = []
@@ -61,8 +56,6 @@ class ExtractorsConcatPattern(PatternOptimization):
         Example(
             f"{_start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
             "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) y = Concat <axis = 1> (p, q, z) }",
-            f"{_start} <int64[3] i = {{3, 0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-            "y = Concat <axis = 1> (p, z) }",
-            domains=(("ai.onnx.ml", 1),),
+            "<int64[3] i = {3, 0, 2}> { p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Concat <axis = 1> (p, z) }",
         ),
     )

@@ -1,17 +1,13 @@
-"""A linear model behind a Scaler."""
-
-from __future__ import annotations
-
 import numpy as np
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match
+from xoptim.match import Example, GraphView, Match
 
-from ._columns import BehindColumns, steps_above
+from ._columns import _AfterColumns, steps_above
 from ._scaling import numbers, shifted
 
 
-class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
-    """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul and Sub, and behind a Concat
+class ScalerLinearPattern(_AfterColumns):
+    """LinearClassifier(Scaler(x)) → LinearClassifier(x), and so for LinearRegressor, for Add, Mul and Sub, and after a Concat
 
     What: puts offset and scale of each column into the coefficients and intercepts. Of a Concat of columns, each part may have
     a Scaler, Add, Mul or Sub of its own.
@@ -27,16 +23,14 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
     results = {"LinearClassifier": 2, "LinearRegressor": 1}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The number of classes is that of the intercepts."""
+        # There are as many classes as intercepts.
         node = m.nodes[0]
-        found = steps_above(g, m.x)
+        found = steps_above(g, m.x)  # (1)
         intercepts = np.array(node.attribute.get("intercepts", []), np.float64)
         weights = np.array(node.attribute.get("coefficients", []), np.float64)
-        if found is None or not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
-            return self.none(node, msg="there is no Scaler of a matrix, or the numbers do not fit")
-        new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)
-        if new is None:  # (2)
-            return self.none(node, msg="the new numbers lose digits")
+        if not intercepts.size or weights.size != intercepts.size * found.scale.size:  # (1)
+            return self.none(node, msg="there is not a number for each column and class")
+        new = shifted(weights.reshape(intercepts.size, -1), intercepts, found)  # (2)
         given = {**node.attribute, "coefficients": numbers(new[0]), "intercepts": numbers(new[1])}
         return m.derive(read=(found.operand, found.sources), given=given)
 
@@ -47,14 +41,12 @@ class ScalerLinearPattern(BehindColumns, EasyPatternOptimization):
             f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) "
             "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0], intercepts = [0.5]> (t) }",
             f"{_start} y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -4.0], intercepts = [7.0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
         Example(
             f"{_two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
             "c = Concat <axis = 1> (t, u) "
             "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
-            f"{_two} {{ c = Concat <axis = 1> (x, z) "
-            "y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], intercepts = [2.0]> (c) }",
-            domains=(("ai.onnx.ml", 1),),
+            "{ c = Concat <axis = 1> (x, z) y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], "
+            "intercepts = [2.0]> (c) }",
         ),
     )

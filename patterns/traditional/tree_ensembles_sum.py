@@ -1,7 +1,3 @@
-"""Ensembles of trees added up."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -35,15 +31,13 @@ class TreeEnsemblesSumPattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The first ensemble decides which input and which lists."""
+        # The first ensemble decides which input and which lists.
         makers = [g.node_before(name) if g.is_exclusive(name) else None for name in node.input]
         fitting = [maker for maker in makers if maker is not None and _fits(g, maker)]
         trees = [each for each in fitting if _key(each) == _key(fitting[0])]
         if len(trees) < 2 or (node.op_type == "Mean" and len(trees) < len(makers)):  # (1) (2)
             return self.none(node, msg="no two operands are such ensembles of one matrix")
-        given = _together(trees, len(trees) if node.op_type == "Mean" else 1)
-        if given is None:  # (3)
-            return self.none(node, msg="a new weight loses digits")
+        given = _together(trees, len(trees) if node.op_type == "Mean" else 1)  # (3)
         return MatchResult(self, [*trees, node], partial(self._joined, given))
 
     def _joined(self, given: dict[str, Any], g: PatternRewriter, *nodes: Node) -> list[Node]:
@@ -66,13 +60,12 @@ class TreeEnsemblesSumPattern(PatternOptimization):
             f"{_start} p = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) "
             f"q = {_regressor} <{STUMP}, nodes_values = [0.75, 0.0, 0.0]> (x) y = Add(p, q) }}",
             f"{_start} y = {_regressor} <{_both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) }}",
-            domains=(("ai.onnx.ml", 1),),
         ),
     )
 
 
 def _key(tree: Node) -> tuple[Any, ...]:
-    """Equal for ensembles whose trees may stand in one."""
+    """Equal for ensembles whose trees fit into one."""
     lists = frozenset(name for name in tree.attribute if name.startswith(_LISTS))
     return tree.input[0], tree.attribute.get("n_targets"), lists
 
@@ -89,8 +82,8 @@ def _fits(g: GraphView, tree: Node) -> bool:
     return fits and min(given["nodes_treeids"]) >= 0 and (not base or scores_every_target(tree))
 
 
-def _together(trees: Sequence[Node], parts: int) -> dict[str, Any] | None:
-    """The attributes of all trees in one ensemble, the weights divided by a number; ``None`` where they lose digits."""
+def _together(trees: Sequence[Node], parts: int) -> dict[str, Any]:
+    """The attributes of all trees in one ensemble, the weights divided by a number; raises `Declined` if they lose digits."""
     given: dict[str, Any] = {name: value for name, value in trees[0].attribute.items() if not name.startswith(_LISTS)}
     first = 0
     for tree in trees:
@@ -101,8 +94,7 @@ def _together(trees: Sequence[Node], parts: int) -> dict[str, Any] | None:
         first += max(tree.attribute["nodes_treeids"]) + 1
     weights = np.array(given["target_weights"], np.float64) / parts
     bases = np.array([tree.attribute["base_values"] for tree in trees if tree.attribute.get("base_values")], np.float64) / parts
-    fitted = rounded(weights, np.dtype(np.float32), summed=0)
-    base = rounded(bases.sum(0), np.dtype(np.float32), terms=list(bases)) if bases.size else None
-    if fitted is None or (bases.size and base is None):
-        return None
-    return {**given, "target_weights": numbers(fitted), **({} if base is None else {"base_values": numbers(base)})}
+    given["target_weights"] = numbers(rounded(weights, np.dtype(np.float32), summed=0))
+    if bases.size:
+        given["base_values"] = numbers(rounded(bases.sum(0), np.dtype(np.float32), terms=list(bases)))
+    return given

@@ -19,7 +19,7 @@ def test_list(xopt: Xopt) -> None:
     outcome = xopt("list")
     lines = outcome.out.splitlines()
     assert (outcome.code, outcome.err) == (0, "")
-    assert lines[0].split() == ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
+    assert lines[0].split() == ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
     families: dict[str, list[str]] = {}
     for line in lines[1:-1]:
         if line.startswith(" "):
@@ -75,7 +75,7 @@ def test_show(xopt: Xopt, name: str) -> None:
     lines = outcome.out.splitlines()
     assert lines[0] == "TransposeTransposePattern"
     assert lines[1].startswith("Transpose(Transpose(x)) → ")
-    assert "phase canonicalize, exactness exact, opset 1+" in lines
+    assert "phase canonicalize, exactness exact, opset 1+, provider any" in lines
     first = lines.index("example 1, opset 18")
     assert lines[first + 1].startswith("  before  agraph (")
     assert lines[first + 2].startswith("  after   agraph (")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support import load, node_of
-from xoptim.match import EasyPatternOptimization, GraphBuilderPatternOptimization, MatchResult, PatternOptimization
+from xoptim.match import EasyPatternOptimization, Example, GraphBuilderPatternOptimization, MatchResult, PatternOptimization
 from xoptim.match.pattern import operator_key
 
 
@@ -53,6 +53,35 @@ def test_results() -> None:
     result = MatchResult(Bare(), [None, node_of(graph, "Neg")], Bare().apply, comment="why")
     assert repr(result) == "MatchResult(Bare, [, Neg])"
     assert (result.insert_at, result.bindings, result.comment) == (None, None, "why")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (
+            "agraph (float[a] x) => (float[a] y) { y = Abs(x) }",
+            "{ y = Neg(x) }",
+            "agraph (float[a] x) => (float[a] y) { y = Neg(x) }",
+        ),
+        (
+            "agraph (seq(float[a]) x) => (float[a] y) <int64 i = {0}> { y = SequenceAt(x, i) }",
+            "<int64 i = {1}> { y = SequenceAt(x, i) }",
+            "agraph (seq(float[a]) x) => (float[a] y) <int64 i = {1}> { y = SequenceAt(x, i) }",
+        ),
+        ("agraph (float[a] x) => (y) { y = Abs(x) }", "agraph (x) => (y) { y = Neg(x) }", "agraph (x) => (y) { y = Neg(x) }"),
+    ],
+)
+def test_the_graph_after_has_the_ends_of_the_graph_before(before: str, after: str, expected: str) -> None:
+    assert Example(before, after).after == expected
+
+
+def test_domains_that_an_example_uses() -> None:
+    before, after = "agraph (float[a] x) => (float[a] y) { y = ai.onnx.ml.Scaler(x) }", "{ y = com.microsoft.Gelu(x) }"
+    assert Example(before, after).domains == (("com.microsoft", 1), ("ai.onnx.ml", 1))
+    assert Example(before, "{ y = acme.F(x) }", domains=(("acme", 2), ("ai.onnx.ml", 3))).domains == (
+        ("ai.onnx.ml", 3),
+        ("acme", 2),
+    )
 
 
 def test_a_declarative_pattern_is_compiled_once() -> None:

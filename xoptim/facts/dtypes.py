@@ -67,6 +67,8 @@ ELEMENT_TYPES: Final[dict[int, ElementType]] = {
     25: ElementType("uint2", "u", 2, np.dtype(ml_dtypes.uint2)),
     26: ElementType("int2", "i", 2, np.dtype(ml_dtypes.int2)),
 }
+FLOATS: Final = frozenset(number for number, entry in ELEMENT_TYPES.items() if entry.kind == "f")
+"""The real floating-point types, of any size."""
 _BY_NUMPY: Final = {entry.numpy: number for number, entry in ELEMENT_TYPES.items()}
 
 

@@ -10,11 +10,13 @@ from typing import Any, ClassVar, Literal
 from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
+from xoptim.match.lines import raised_at
+from xoptim.match.declared import DeclaredConditions, place_of
 from xoptim.match.matcher import Attempt
 from xoptim.match.mistakes import check_description, check_replacement
 from xoptim.match.near_miss import NearPairing, report_miss
 from xoptim.match.pairing import Pairing
-from xoptim.match.pattern import Key, PatternOptimization, operator_key
+from xoptim.match.pattern import Key, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
 from xoptim.match.refusal import COMPLETE, READ_ELSEWHERE, Misfit, listener, listening
 from xoptim.match.result import MatchResult
@@ -65,7 +67,7 @@ class Match(Mapping[str, Any]):
         return len(self._bindings)
 
 
-class EasyPatternOptimization(PatternOptimization):
+class EasyPatternOptimization(DeclaredConditions):
     """A pattern in two functions written as ``g.op.Add(x, y)`` calls.
 
     - ``match_pattern(self, g, x, ...)`` describes the subgraph and returns its results, as a tuple or as a dictionary; see
@@ -77,7 +79,7 @@ class EasyPatternOptimization(PatternOptimization):
       read. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
       values, by name; a capture of another variant is ``None``.
 
-    Class attributes:
+    Class attributes (those of `DeclaredConditions` state conditions on operands):
         anchors: operators among which the engine chooses the anchor, where the search starts; all of the pattern when empty.
         interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
             ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one result.
@@ -180,11 +182,16 @@ class EasyPatternOptimization(PatternOptimization):
             for condition in conditions:
                 if not condition.check(g, match):
                     return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
+            unmet = self.unmet(g, match)
+            if unmet is not None:
+                file, line = place_of(type(self), unmet.attribute) if listener() else ("", 0)
+                return Misfit(anchor, unmet.reason, (unmet.operand,), line, file=file)
             for check in (self.validate_attribute_mapping, self.validate_mapping):
                 if not check(g, match):
                     return Misfit(anchor, f"{check.__name__} refuses", line=check.__code__.co_firstlineno, is_general=True)
         except Declined as reason:
-            return Misfit(anchor, str(reason))
+            file, line = raised_at(reason)
+            return Misfit(anchor, str(reason), line=line, file=file)
         return None
 
     def _rewrite(self, match: Match, kept: Sequence[Node], g: PatternRewriter, *nodes: Node) -> list[Node]:
@@ -300,6 +307,7 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
         captured = set().union(*map(_captured, variants))
         conditions = [condition.check for found in variants for condition in found.conditions]
         checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *conditions
+        pattern.check_declarations(captured)
         check_replacement(pattern.name(), pattern, pattern.apply_pattern, captured, checks)
         found = _PROGRAMS[cls] = programs
     return found

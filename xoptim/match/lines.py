@@ -68,3 +68,9 @@ def _is_engine(file: str) -> bool:
 
 def _is_base(cls: type[object]) -> bool:
     return cls.__module__.startswith("xoptim.match.")
+
+
+def raised_at(error: BaseException) -> tuple[str, int]:
+    """File and line of the call, made by the function that caught an error, in which it was raised."""
+    below = error.__traceback__ and error.__traceback__.tb_next
+    return (below.tb_frame.f_code.co_filename, below.tb_lineno) if below else ("", 0)

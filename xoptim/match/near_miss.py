@@ -125,7 +125,8 @@ class NearPairing(Pairing):
         if isinstance(found, Misfit):
             nodes = (*self.bound, *self.extra)
             line, values = found.line or self.program.anchor.line, tuple(filter(None, found.values))
-            own = Refusal(self._pattern, found.node, found.reason, self.program.trace.file, line, COMPLETE, values=values)
+            file = found.file or self.program.trace.file
+            own = Refusal(self._pattern, found.node, found.reason, file, line, COMPLETE, values=values)
             for refusal in heard if heard and found.is_general else [*heard, own]:
                 is_mine = refusal.pattern == self._pattern
                 self._listen(replace(refusal, matched=nodes, total=len(nodes)) if is_mine else refusal)

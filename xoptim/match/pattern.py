@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from xoptim.facts.errors import Declined
 from xoptim.graph.node import Node
-from xoptim.match.lines import calling_frame
+from xoptim.match.lines import calling_frame, raised_at
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult, checked
 from xoptim.match.rewrite import Rewrite
@@ -75,8 +75,11 @@ class PatternOptimization(Rewrite):
         """Call `match` and check the type of its result: raises `TypeError` when that is neither a match nor ``None``."""
         try:
             found = self.match(g, node, matched)
-        except Declined as reason:  # the view could not compute a value
-            return self.none(node, msg=str(reason))
+        except Declined as reason:  # the view, or a helper, found a reason not to match
+            if (listen := listener()) is not None:
+                file, line = raised_at(reason)
+                listen(Refusal(self.name(), node, str(reason), file, line, self.progress(line)))
+            return None
         return None if found is None else checked(found, node)
 
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:

@@ -61,6 +61,7 @@ class Misfit(NamedTuple):
         reason: the reason.
         values: names of the results that the condition is about.
         line: of the condition; the line of the anchor in the pattern when 0.
+        file: of the condition; the file of the pattern when empty.
         is_general: whether a refusal sent by the condition itself replaces this one.
     """
 
@@ -69,6 +70,7 @@ class Misfit(NamedTuple):
     values: tuple[str, ...] = ()
     line: int = 0
     is_general: bool = False
+    file: str = ""
 
 
 COMPLETE = 1_000_000

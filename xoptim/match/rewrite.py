@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.model import Model
@@ -18,6 +19,7 @@ from xoptim.match.contract import Condition
 Phase = Literal["canonicalize", "specialize", "target", "final"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The phases in the order in which they run."""
+_USUAL_DOMAINS: Final = ("com.microsoft", "ai.onnx.ml")
 Status = Literal["stable", "preview", "deprecated"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
@@ -28,9 +30,10 @@ class Example:
 
     Attributes:
         before: the graph in ONNX's textual syntax, ``agraph (float[n] x) => (float[n] y) { ... }``.
-        after: the expected graph in the same syntax; names of interior results are ignored.
+        after: the expected graph in the same syntax; names of interior results are ignored. Without ``agraph ... =>``, it has
+            the inputs and outputs of ``before``.
         opset: version of the standard operator set.
-        domains: versions of other operator sets.
+        domains: versions of other operator sets; 1 for ``com.microsoft`` and ``ai.onnx.ml`` where the graphs use these.
         ranges: lowest and highest value of the feeds of some inputs, where random numbers would be invalid.
     """
 
@@ -39,6 +42,13 @@ class Example:
     opset: int = 18
     domains: tuple[tuple[str, int], ...] = ()
     ranges: tuple[tuple[str, float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.after.startswith(("{", "<")):
+            head, *_ = re.split(r" (?=[{<])", self.before, maxsplit=1)
+            object.__setattr__(self, "after", f"{head} {self.after}")
+        used = {name: 1 for name in _USUAL_DOMAINS if f"{name}." in self.before or f"{name}." in self.after}
+        object.__setattr__(self, "domains", tuple({**used, **dict(self.domains)}.items()))
 
 
 class Rewrite:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from xoptim.patterns.convolutions._winograd import transforms
+from xoptim.patterns.convolutions.winograd import transforms
 
 from tests.support import run, types
 from xoptim import optimize

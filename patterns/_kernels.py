@@ -1,7 +1,0 @@
-"""Whether the provider that a graph is optimized for has kernels for the operators that a fusion makes: `xoptim.match.runs`."""
-
-from __future__ import annotations
-
-from xoptim.match import runs
-
-__all__ = ["runs"]

@@ -1,0 +1,283 @@
+"""Activations, spelled out, as one operator."""
+
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import Example, GraphView, Match, PatternBuilder, Scalar, Symbol
+
+from .._factors import fits
+from ._operators import _OneOperator
+
+
+class _ActivationFormula(_OneOperator):
+    """The formula of an activation; the sign of a zero may differ."""
+
+    phase = "specialize"
+
+
+class EluExpPattern(_ActivationFormula):
+    """Where(x > 0, x, a · (Exp(x) - 1)) → Elu(x, alpha=a)
+
+    What: one operator instead of five; the same for x < 0, x ≥ 0 and x ≤ 0, and without a.
+    Why: one kernel launch instead of five; not on the CPU, where it was measured 1.3 times slower.
+    Refuses when:
+    1. a is not a positive number of moderate size, or does not fit the attribute.
+    2. the provider has no kernel of Elu for the type.
+    """
+
+    min_opset = 9
+    providers = ("cuda",)
+    kernels = {"Elu": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar) -> Symbol:
+        # The comparison decides which branch is which.
+        curve = g.op.Sub(g.op.Exp(x), 1.0)
+        bent = g.op.Mul(curve, a) if g.option("factor") else curve
+        if g.option("positive"):
+            return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, bent)
+        return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), bent, x)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        alpha = float(g.get_constant_scalar(m.a) or 0) if m.factor else 1.0
+        if not 1e-3 < alpha < 1e3 or not fits(g, m.x, alpha):  # (1)
+            return self.none(m.nodes[-1], msg=f"the factor is {alpha}")
+        return m.derive(attributes={"alpha": alpha})
+
+    _start, _one = "agraph (float[a,b] x) => (float[a,b] y)", "e = Exp(x) d = Sub(e, one)"
+    _constants = "float one = {1}, float z = {0}, float k = {0.5}"
+    examples = (
+        Example(
+            f"{_start} <{_constants}> {{ c = Greater(x, z) {_one} t = Mul(k, d) y = Where(c, x, t) }}",
+            "{ y = Elu <alpha = 0.5> (x) }",
+        ),
+        Example(f"{_start} <{_constants}> {{ c = Less(x, z) {_one} y = Where(c, d, x) }}", "{ y = Elu(x) }"),
+    )
+
+
+class HardSigmoidPattern(_ActivationFormula):
+    """Clip(x + b, 0, h) / h → HardSigmoid(x, alpha=1/h, beta=b/h)
+
+    What: one operator instead of three, also for · (1/h), and for Clip(x · a + b, 0, 1).
+    Why: measured 2.4 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. the clipped line does not end up between 0 and 1, or a number does not fit the attributes.
+    2. the provider has no kernel of HardSigmoid for the type.
+    """
+
+    min_opset = 7
+    kernels = {"HardSigmoid": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Symbol:
+        scale = g.op.Div if g.option("division") else g.op.Mul
+        first = g.option("first")
+        line = g.op.Add(scale(x, a) if first else x, b)
+        clipped = g.op.Clip(line, min=g.capture("low"), max=g.capture("high"))
+        return clipped if first else scale(clipped, a)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        factor, shift = (float(g.get_constant_scalar(name) or 0) for name in (m.a, m.b))
+        if m.low != 0 or not m.high > 0 or not 1e-6 < abs(factor) < 1e6 or not abs(shift) < 1e6:  # (1)
+            return self.none(m.nodes[-1], msg="not between 0 and 1")
+        alpha = 1 / factor if m.division else factor
+        top = 1.0 if m.first else 1 / m.high if not m.division else m.high
+        if (m.high != 1) if m.first else not g.close(m.a, top):
+            return self.none(m.nodes[-1], msg="not between 0 and 1")
+        beta = shift if m.first else shift * alpha
+        if not fits(g, m.x, alpha, beta):  # (1)
+            return self.none(m.nodes[-1], msg="the attributes would lose digits")
+        return m.derive(attributes={"alpha": alpha, "beta": beta})
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
+            "{ t = Add(x, three) u = Clip(t, zero, six) y = Div(u, six) }",
+            "{ y = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}, float h = {0.5}, float o = {0}, float i = {1}> "
+            "{ t = Mul(s, x) u = Add(t, h) y = Clip(u, o, i) }",
+            "{ y = HardSigmoid <alpha = 0.25, beta = 0.5> (x) }",
+        ),
+    )
+
+
+class LeakyReluPattern(_ActivationFormula):
+    """Where(x > 0, x, x · s) → LeakyRelu(x, alpha=s)
+
+    What: one operator instead of three; the same for x < 0, x ≥ 0, x ≤ 0, and for Max(x, x · s).
+    Why: measured 3.1 times faster on onnxruntime's CPU provider, 1.5 times for Max.
+    Refuses when:
+    1. the slope is negative, above 1, 0 in the form with Max (which makes NaN of infinity), or does not fit the attribute.
+    2. the provider has no kernel of LeakyRelu for the type.
+    """
+
+    min_opset = 9
+    kernels = {"LeakyRelu": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:
+        # The comparison decides which branch is which.
+        steep = g.op.Mul(x, s)
+        if g.option("maximum"):
+            return g.op.Max(x, steep)
+        if g.option("positive"):
+            return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, steep)
+        return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), steep, x)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        slope = g.get_constant_scalar(m.s)
+        if slope is None or not 0 <= slope <= 1 or (m.maximum and slope == 0) or not fits(g, m.x, slope):  # (1)
+            return self.none(m.nodes[-1], msg=f"the slope is {slope}")
+        return m.derive(attributes={"alpha": float(slope)})
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float s = {0.25}> "
+            "{ c = Greater(x, zero) t = Mul(x, s) y = Where(c, x, t) }",
+            "{ y = LeakyRelu <alpha = 0.25> (x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}> { t = Mul(s, x) y = Max(t, x) }",
+            "{ y = LeakyRelu <alpha = 0.25> (x) }",
+        ),
+    )
+
+
+class MaxReluPattern(_ActivationFormula):
+    """Max(x, 0) → Relu(x)
+
+    What: names the operation.
+    Why: measured 1.4 times faster on onnxruntime's CPU provider, and runtimes fuse Relu with the node before it.
+    Refuses when:
+    1. the zero may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    2. the provider has no kernel of Relu for the type.
+    """
+
+    min_opset = 8
+    kernels = {"Relu": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Max(x, 0)  # (1) both give NaN for NaN
+
+    examples = (
+        Example("agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}> { y = Max(zero, x) }", "{ y = Relu(x) }"),
+        Example("agraph (int32[a,b] x) => (int32[a,b] y) <int32[1] zero = {0}> { y = Max(x, zero) }", "{ y = Relu(x) }"),
+    )
+
+
+class SigmoidExpPattern(_ActivationFormula):
+    """1 / (1 + Exp(-x)) → Sigmoid(x)
+
+    What: one operator instead of four.
+    Why: measured 1.8 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. the exponential would overflow where the result is not yet negligible (16-bit floats).
+    2. the provider has no kernel of Sigmoid for the type.
+
+    Approximate: onnxruntime's Sigmoid is wrong by about 1e-7, and 0 below -18: a logarithm or a division then differs.
+    """
+
+    exactness = "approximate"
+    min_opset = 7
+    operand_types = {"x": FLOATS - {TensorProto.FLOAT16}}  # (1)
+    kernels = {"Sigmoid": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        shifted = g.op.Add(g.op.Exp(g.op.Neg(x)), 1.0)
+        return g.op.Div(1.0, shifted) if g.option("division") else g.op.Reciprocal(shifted)
+
+    examples = (
+        Example(
+            "agraph (float[n] x) => (float[n] y) <float one = {1}> { n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
+            "{ y = Sigmoid(x) }",
+        ),
+        Example(
+            "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) s = Add(e, o) y = Reciprocal(s) }",
+            "{ y = Sigmoid(x) }",
+        ),
+    )
+
+
+class SoftplusExpPattern(_ActivationFormula):
+    """Relu(x) + Log(1 + Exp(-Abs(x))) → Softplus(x)
+
+    What: one operator instead of six; the same for Max(x, 0), and for Where(x > 20, x, Log(1 + Exp(x))), which torch defines.
+    Log(1 + Exp(x)) alone stays: it is infinite from 89 on.
+    Why: one kernel launch instead of six; not on the CPU, where it was measured 2.8 times slower.
+    Refuses when:
+    1. the provider has no kernel of Softplus for the type.
+    2. the numbers have 64 bits, while x beyond 20 is only their first 32.
+    """
+
+    min_opset = 9
+    providers = ("cuda",)
+    operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (2)
+    kernels = {"Softplus": "x"}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        threshold = g.option("threshold")
+        curve = g.op.Log(g.op.Add(g.op.Exp(x if threshold else g.op.Neg(g.op.Abs(x))), 1.0))
+        if threshold:
+            return g.op.Where(g.op.Greater(x, 20.0), x, curve)
+        return g.op.Add(g.op.Relu(x) if g.option("rectifier") else g.op.Max(x, 0.0), curve)
+
+    _start, _after = "agraph (float[a,b] x) => (float[a,b] y)", "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }"
+    _stable = "r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, one) l = Log(s) y = Add(r, l)"
+    _torch = "c = Greater(x, t) e = Exp(x) s = Add(one, e) l = Log(s) y = Where(c, x, l)"
+    examples = (
+        Example(f"{_start} <float one = {{1}}> {{ {_stable} }}", _after),
+        Example(f"{_start} <float one = {{1}}, float t = {{20}}> {{ {_torch} }}", _after),
+    )
+
+
+class SoftsignAbsPattern(_ActivationFormula):
+    """x / (1 + Abs(x)) → Softsign(x)
+
+    What: one operator instead of three.
+    Why: measured 1.8 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. the provider has no kernel of Softsign for the type.
+    """
+
+    min_opset = 7
+    kernels = {"Softsign": "x"}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }",
+            "{ y = Softsign(x) }",
+        ),
+    )
+
+
+class ThresholdedReluPattern(_ActivationFormula):
+    """Where(x > t, x, 0) → ThresholdedRelu(x, alpha=t)
+
+    What: one operator instead of two.
+    Why: measured 3.3 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. the provider has no kernel of ThresholdedRelu for the type.
+    2. the threshold is not finite, or does not fit the attribute.
+    """
+
+    min_opset = 10
+    kernels = {"ThresholdedRelu": "x"}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, t: Scalar) -> Symbol:
+        return g.op.Where(g.op.Greater(x, t), x, 0.0)  # NaN is not greater than the threshold in both forms
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        threshold = float(g.get_constant_scalar(m.t) or 0)
+        if not abs(threshold) < 1e30 or not fits(g, m.x, threshold):  # (2)
+            return self.none(m.nodes[0], msg=f"the threshold is {threshold}")
+        return m.derive(attributes={"alpha": threshold})
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float t = {0.5}, float zero = {0}> "
+            "{ c = Greater(x, t) y = Where(c, x, zero) }",
+            "{ y = ThresholdedRelu <alpha = 0.5> (x) }",
+        ),
+    )

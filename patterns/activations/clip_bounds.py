@@ -1,0 +1,124 @@
+"""Bounds in a row, by Clip and Relu."""
+
+import ml_dtypes
+import numpy as np
+
+from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+
+class _ClipBounds(EasyPatternOptimization):
+    """Bounds that are applied at once."""
+
+    def apply_pattern(self, g: PatternRewriter, x: str, low: float | None, high: float | None) -> str:
+        return g.op.Clip(x, min=low, max=high)
+
+
+class ClipClipPattern(_ClipBounds):
+    """Clip(Clip(x, a, b), c, d) → Clip(x, a clipped to c and d, b clipped to c and d)
+
+    What: clips once, to the first bounds clipped to the second ones.
+    Why: one pass over the tensor less.
+    Refuses when:
+    1. a bound is computed or is NaN, or the type is unknown.
+    2. nothing but zeros is left: which of +0 and -0 depends on the order.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        first = g.op.Clip(x, min=g.capture("a", optional=True), max=g.capture("b", optional=True))
+        return g.op.Clip(first, min=g.capture("c", optional=True), max=g.capture("d", optional=True))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        # An absent bound is the last finite number of the type: an infinity of x becomes this number.
+        ends = _ends(g.try_infer_type(m.x))
+        if ends is None or any(bound != bound for bound in (m.a, m.b, m.c, m.d)):  # (1)
+            return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
+        a, b, c, d = (end if v is None else v for v, end in zip((m.a, m.b, m.c, m.d), ends * 2, strict=True))
+        # Where a lower bound is above an upper one, both forms return the upper one.
+        low, high = min(max(a, c), d), min(max(b, c), d)
+        if low == high == 0:  # (2)
+            return self.none(m.nodes[0], msg="the bounds leave zeros only")
+        return m.derive(low=None if low == ends[0] else low, high=None if high == ends[1] else high)
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) y = Clip(t, , h) }",
+            "<float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { t = Clip(x, , h) y = Clip(t, l) }",
+            "<float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
+        ),
+    )
+
+
+class ClipReluPattern(_ClipBounds):
+    """Relu(Clip(x, low, high)) → Clip(x, low or 0, high)
+
+    What: Clip cuts the negative numbers, too.
+    Why: one pass over the tensor less.
+    Refuses when:
+    1. a bound is computed or is NaN, or the type is unknown.
+    2. the upper bound is not above 0: nothing but zeros is left, and which of +0 and -0 depends on the order.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Relu(_clip(g, x))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
+            return self.none(m.nodes[0], msg="a bound is NaN, or the type is unknown")
+        if m.high is not None and m.high <= 0:  # (2)
+            return self.none(m.nodes[0], msg="nothing but zeros is left")
+        return m.derive(low=0.0 if m.low is None or m.low < 0 else m.low)  # a bound that is 0 keeps its sign
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
+            "<float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
+        ),
+    )
+
+
+class ReluClipPattern(_ClipBounds):
+    """Clip(Relu(x), low, high) → Clip(x, low or 0, high)
+
+    What: Clip cuts the negative numbers, too.
+    Why: one pass over the tensor less.
+    Refuses when:
+    1. a bound is computed or is NaN, or the type is unknown.
+    2. the upper bound is 0: nothing but zeros is left, and which of +0 and -0 depends on the order.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return _clip(g, g.op.Relu(x))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if not g.has_type(m.x) or m.low != m.low or m.high != m.high:  # (1)
+            return self.none(m.nodes[1], msg="a bound is NaN, or the type is unknown")
+        if m.high == 0:  # (2)
+            return self.none(m.nodes[1], msg="nothing but zeros is left")
+        low = 0.0 if m.low is None or m.low <= 0 else m.low
+        return m.derive(low=low if m.high is None else min(low, m.high))  # all numbers become an upper bound below 0
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float six = {6}> { t = Relu(x) y = Clip(t, , six) }",
+            "<float zero = {0}, float six = {6}> { y = Clip(x, zero, six) }",
+        ),
+    )
+
+
+def _clip(g: PatternBuilder, x: Symbol) -> Symbol:
+    return g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
+
+
+def _ends(dtype: int) -> tuple[float, float] | None:
+    """The lowest and the highest finite number of a type."""
+    if is_integer(dtype):
+        integers = np.iinfo(numpy_dtype(dtype))
+        return int(integers.min), int(integers.max)
+    if not is_float(dtype):
+        return None
+    floats = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
+    return float(floats.min), float(floats.max)

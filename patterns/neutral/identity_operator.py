@@ -1,0 +1,304 @@
+"""Operators whose constants or attributes make them change nothing."""
+
+import math
+
+import numpy as np
+
+from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import ANY, Constant, Optional, Symbol
+
+from .._proofs import keeps_shape
+
+_FAR = 2**31 - 1
+"""Exporters write this number, or the largest of 64 bits, for "to the end"."""
+
+
+class _IdentityOperator(EasyPatternOptimization):
+    """An operator whose result is its operand ``x``."""
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        return x
+
+
+class DropoutPattern(_IdentityOperator):
+    """Dropout(x) outside of training → x
+
+    What: removes a Dropout that drops nothing.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. it trains, or may: the mode is an operand that is neither absent nor constantly false, and the ratio is not 0.
+    2. the mask is read (the engine refuses a result that would be missing).
+    """
+
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, ratio: Optional, training: Optional) -> Symbol:
+        # The pattern does not return the mask (2); before operator set 12 there was no mode.
+        return g.op.Dropout(x, ratio, training, attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        is_off = not m.training or g.get_constant_scalar(m.training) is False or g.get_constant_scalar(m.ratio) == 0
+        return is_off or self.none(m.nodes[0], msg="it may be in training mode")  # (1)
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) { t = Dropout <ratio = 0.3> (x) y = Relu(t) }", "{ y = Relu(x) }", opset=10
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <float r = {0.5}, bool m = {0}> { t = Dropout(x, r, m) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x, bool mode) => (float[a,b] y) <float r = {0}> { t = Dropout(x, r, mode) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+    )
+
+
+class IdentityClipPattern(_IdentityOperator):
+    """Clip(x) between the ends of its type → x
+
+    What: drops a Clip whose bounds include every value.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the type is unknown, or a bound is inside the range of the type or not constant.
+    2. a bound of floating-point numbers is left out: it then is the largest finite number, and cuts infinities.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Clip(x, min=g.capture("low", optional=True), max=g.capture("high", optional=True))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        dtype = g.try_infer_type(m.x)
+        if is_float(dtype):
+            if m.low == -math.inf and m.high == math.inf:
+                return True
+            return self.none(m.nodes[0], msg="the bounds are finite or left out")  # (1) (2)
+        ends = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
+        if ends is None or m.low not in (None, ends.min) or m.high not in (None, ends.max):  # (1)
+            return self.none(m.nodes[0], msg="the bounds are inside the range of the type")
+        return True
+
+    examples = (Example("agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }"),)
+
+
+class IdentityGatherPattern(_IdentityOperator):
+    """Gather(x, 0, 1, ..., n - 1) → x
+
+    What: drops a Gather that takes every position of an axis in its place.
+    Why: it copies the whole tensor, one slice at a time.
+    Refuses when:
+    1. the size of the axis is not known to be the number of indices, or these are not a vector.
+    2. the indices are not 0, 1, 2, ...
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
+        return g.op.Gather(x, indices, axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        # The sizes first, because they cost nothing; then the indices.
+        shape, places = g.try_infer_shape(m.x), g.try_infer_shape(m.indices)
+        inside = shape is not None and -len(shape) <= m.axis < len(shape)
+        if shape is None or not inside or places != (shape[m.axis],):  # (1)
+            return self.none(m.nodes[0], msg="not as many indices as positions")
+        array = g.get_computed_constant(m.indices)
+        if array is None or not np.array_equal(array, np.arange(len(array))):  # (2)
+            return self.none(m.nodes[0], msg="the indices are not 0, 1, 2, ...")
+        return True
+
+    examples = (
+        Example(
+            "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+    )
+
+
+class IdentityPadPattern(_IdentityOperator):
+    """Pad(x, zeros) → x
+
+    What: drops a Pad by nothing, in any mode.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. an amount is not 0 or not constant. (One that is taken away at one end and added at the other keeps the shape, too.)
+    """
+
+    min_opset = 2
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Pad(x, pads=lambda pads: pads is not None and not any(pads), attributes=ANY)  # (1)
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <int64[4] p = {0, 0, 0, 0}> { t = Pad(x, p) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <int64[2] p = {0, 0}, float v = {1.5}, int64[1] axes = {-1}> "
+            '{ t = Pad <mode = "reflect"> (x, p, v, axes) y = Relu(t) }',
+            "{ y = Relu(x) }",
+        ),
+    )
+
+
+class IdentityResizePattern(_IdentityOperator):
+    """Resize(x) or Upsample(x) by scales of 1 → x
+
+    What: drops a resampling at the positions of the samples themselves.
+    Why: it copies the whole tensor, or computes each element anew.
+    Refuses when:
+    1. a scale is not 1 or not constant, or sizes are given that are not provably the sizes of x.
+    2. a region is cropped: the same sizes then show a part, magnified.
+    """
+
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, first: Optional, scales: Optional, sizes: Optional) -> Symbol:
+        # Scales were an attribute, then the only other operand; now a region of interest comes before them.
+        if g.option("resize"):
+            return g.op.Resize(x, first, scales, sizes, attributes=ANY)
+        return g.op.Upsample(x, first, attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        # Sizes take precedence: onnxruntime then ignores scales.
+        node = m.nodes[0]
+        if g.get_attribute(node, "coordinate_transformation_mode") == "tf_crop_and_resize":  # (2)
+            return self.none(node, msg="it crops")
+        if m.sizes:
+            return keeps_shape(g, node) or self.none(node, msg="the sizes differ or are unknown")  # (1)
+        name = m.scales if m.resize and node.opset >= 11 else m.first
+        scales = g.get_computed_constant(name) if name else node.attribute.get("scales")
+        if scales is None or not np.size(scales) or not np.all(np.equal(scales, 1)):  # (1)
+            return self.none(node, msg="the scales are not 1, or unknown")
+        return True
+
+    examples = (
+        Example(
+            "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> "
+            '{ t = Resize <mode = "linear"> (x, , s) y = Relu(t) }',
+            "{ y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[1,2,a,b] x) => (float[1,2,a,b] y) <float[4] s = {1, 1, 1, 1}> { t = Upsample(x, s) y = Relu(t) }",
+            "{ y = Relu(x) }",
+            opset=9,
+        ),
+    )
+
+
+class IdentitySlicePattern(_IdentityOperator):
+    """Slice(x) from the first to the last position → x
+
+    What: drops a Slice whose constant bounds take whole axes.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. a step is not 1: a reversed axis keeps its size too.
+    2. an axis may lose elements. Bounds beyond any size take all; others are compared with the sizes, if these are known.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        bounds = {"starts": g.capture("starts"), "ends": g.capture("ends")}
+        return g.op.Slice(x, axes=ANY, steps=g.capture("steps", optional=True), **bounds)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if any(step != 1 for step in m.steps or ()):  # (1)
+            return self.none(m.nodes[0], msg=lambda: f"the steps are {m.steps}")
+        everything = all(s == 0 or s <= -_FAR for s in m.starts) and all(e >= _FAR for e in m.ends)
+        return everything or keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) "
+            "<int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] axes = {-1}, int64[1] one = {1}> "
+            "{ t = Slice(x, s, e, axes, one) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, int64[1] axes = {1}> "
+            "{ t = Slice(x, s, e, axes) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+    )
+
+
+class IdentityTilePattern(_IdentityOperator):
+    """Tile(x, ones) → x
+
+    What: drops a Tile that takes everything once.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. a number of repetitions is not 1 or not constant.
+    """
+
+    min_opset = 6
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, repeats: Constant) -> Symbol:
+        return g.op.Tile(x, repeats)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        # (1) there are none for a tensor of rank 0
+        repeats = g.get_ints(m.repeats)
+        if repeats is None or any(times != 1 for times in repeats):
+            return self.none(m.nodes[0], msg=lambda: f"the repetitions are {repeats}")
+        return True
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
+        ),
+    )
+
+
+class IdentityTransposePattern(_IdentityOperator):
+    """Transpose(x), every axis in its place → x
+
+    What: drops a Transpose that moves nothing.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. an axis moves, or the permutation is not written and the rank is unknown, so that its default is unknown.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Transpose(x, perm=lambda perm: perm is not None and perm == list(range(len(perm))))  # (1)
+
+    examples = (
+        Example(
+            "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+        Example("agraph (float[a] x) => (float[a] y) { t = Transpose(x) y = Relu(t) }", "{ y = Relu(x) }"),
+    )
+
+
+class SplitOnePattern(_IdentityOperator):
+    """Split(x) into one part → x
+
+    What: drops a Split that does not split.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. there are other parts, even unread ones: the first one is not all of x then.
+    """
+
+    min_opset = 2
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Split(x, attributes=ANY)  # sizes may be given or not: one part takes all
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node = m.nodes[0]
+        if len(node.output) > 1 or node.attribute.get("num_outputs", 1) != 1:  # (1)
+            return self.none(node, msg="there are several parts")
+        return True
+
+    examples = (
+        Example(
+            "agraph (float[a,4] x) => (float[a,4] y) { t = Split <axis = 1, num_outputs = 1> (x) y = Relu(t) }",
+            "{ y = Relu(x) }",
+        ),
+        Example(
+            "agraph (float[a,4] x) => (float[a,4] y) <int64[1] n = {4}> { t = Split <axis = 1> (x, n) y = Relu(t) }",
+            "{ y = Relu(x) }",
+            opset=13,
+        ),
+    )

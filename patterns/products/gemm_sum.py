@@ -1,0 +1,98 @@
+"""Gemm followed by a sum."""
+
+from typing import Any
+
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._folding import Array, constant, doubles, rounded
+from ._products import contracts
+
+
+class _GemmSum(EasyPatternOptimization):
+    """A sum that becomes the bias of a Gemm."""
+
+    phase = "specialize"
+    priority = 2
+    exactness = "rounding"
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, bias: str | Array, attributes: dict[str, Any]) -> str:
+        # ``beta`` is 1: its former value multiplied another bias, or none.
+        return g.op.Gemm(a, b, bias, **{name: value for name, value in attributes.items() if name != "beta"})
+
+
+class GemmAddPattern(_GemmSum):
+    """Add(Gemm(a, b), c) → Gemm(a, b, c); Sum of two operands likewise
+
+    What: adds the bias while the product is computed.
+    Why: saves one pass over the result.
+    Refuses when:
+    1. Gemm has a bias already.
+    2. c would have to be broadcast otherwise than to the shape of the product.
+    """
+
+    min_opset = 11
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
+        y = g.op.Gemm(a, b, None, attributes=g.capture("attributes"))
+        return g.op.Sum(y, c) if g.option("several") else g.op.Add(y, c)  # (1)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        product, bias = g.try_infer_shape(m.nodes[0].output[0]), g.try_infer_shape(m.c)
+        if product is None or bias is None or len(bias) > 2:  # (2)
+            return self.none(m.nodes[1], msg="the shape of the bias is unknown, or it has too many axes")
+        if any(d not in (1, axis) for d, axis in zip(bias[::-1], product[::-1], strict=False)):
+            return self.none(m.nodes[1], msg="the bias does not broadcast to the product")
+        return m.derive(bias=m.c)
+
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y) "
+            "{ t = Gemm <transB = 1, beta = 0.5> (x, w) y = Add(b, t) }",
+            "{ y = Gemm <transB = 1> (x, w, b) }",
+        ),
+        Example(
+            "agraph (float[n,4] x, float[4,3] w, float[n,3] z) => (float[n,3] y) { t = Gemm(x, w) y = Sum(t, z) }",
+            "{ y = Gemm(x, w, z) }",
+        ),
+    )
+
+
+class GemmBiasAddPattern(_GemmSum):
+    """Add(Gemm(a, b, c), d) → Gemm(a, b, beta · c + d)
+
+    What: adds two constants in advance.
+    Why: saves one pass over the result.
+    Refuses when:
+    1. a constant is not the same for all rows, or would change the shape of the product.
+    2. the sums cancel, or leave the range of their type.
+    3. ``beta`` is not 1, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    4. the numbers are integers, which may be multiplied by a fraction.
+    """
+
+    min_opset = 7
+    operand_types = {"d": FLOATS}  # (4)
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant, d: Constant) -> Symbol:
+        return g.op.Add(g.op.Gemm(a, b, c, attributes=g.capture("attributes")), d)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        product, added = g.try_infer_shape(m.nodes[0].output[0]), constant(g, m.d)
+        rows = [array.shape[:-1] for array in (constant(g, m.c), added)]
+        same = all(shape in ((), (1,)) for shape in rows) and added.shape[-1:] in ((), (1,), (product or ())[-1:])
+        if product is None or not same:  # (1)
+            return self.none(m.nodes[1], msg="a bias differs by row, or changes the shape")
+        beta, shift = m.attributes.get("beta", 1.0), doubles(g, m.d)
+        given = doubles(g, m.c) * beta
+        bias = rounded(given + shift, added.dtype, terms=(given, shift))  # (2)
+        if beta != 1 and not contracts(g, m.a, m.b, m.attributes):  # (3)
+            return self.none(m.nodes[0], msg="nothing may be summed")
+        return m.derive(bias=bias)
+
+    examples = (
+        Example(
+            "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
+            "{ t = Gemm <beta = 0.5> (x, w, c) y = Add(t, d) }",
+            "<float[2] c = {6, 8}> { y = Gemm(x, w, c) }",
+        ),
+    )

@@ -1,0 +1,108 @@
+"""Conditions on operands that a pattern declares as class attributes: element types, numbers of axes, kernels."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from xoptim.facts.dtypes import type_name
+from xoptim.facts.errors import PatternError
+from xoptim.facts.words import meant
+from xoptim.match.kernels import runs
+from xoptim.match.pattern import PatternOptimization, operator_key
+from xoptim.match.view import GraphBuilderPatternOptimization
+
+
+class Unmet(NamedTuple):
+    """A declared condition that an operand does not satisfy.
+
+    Attributes:
+        attribute: class attribute that declares it.
+        operand: name of the operand in the graph.
+        reason: the reason.
+    """
+
+    attribute: str
+    operand: str
+    reason: str
+
+
+class DeclaredConditions(PatternOptimization):
+    """A pattern that states conditions on its operands, by their names in `match_pattern`; absent operands satisfy all.
+
+    Class attributes:
+        constant_operands: operands that must be constants.
+        operand_types: element types that an operand may have.
+        operand_ranks: number of axes that an operand must have.
+        kernels: operators for which the provider must have a kernel (`xoptim.match.runs`), each with the operand whose
+            element type counts: ``{"Relu": "x", "com.microsoft::FusedMatMul": "a"}``.
+    """
+
+    constant_operands: ClassVar[tuple[str, ...]] = ()
+    operand_types: ClassVar[Mapping[str, Collection[int]]] = {}
+    operand_ranks: ClassVar[Mapping[str, int]] = {}
+    kernels: ClassVar[Mapping[str, str]] = {}
+
+    def unmet(self, g: GraphBuilderPatternOptimization, captured: Mapping[str, Any]) -> Unmet | None:
+        """The first condition that does not hold, ``None`` when all do.
+
+        Args:
+            g: the view of the graph.
+            captured: names of results by their names in the pattern.
+        """
+        for name in self.constant_operands:
+            operand = captured.get(name)
+            if operand and not g.is_constant(operand):
+                return Unmet("constant_operands", operand, f"{operand!r} is not constant")
+        for name, types in self.operand_types.items():
+            operand = captured.get(name)
+            if operand and (dtype := g.try_infer_type(operand)) not in types:
+                reason = (
+                    f"the type {type_name(dtype)} of {operand!r} does not fit"
+                    if dtype
+                    else f"the type of {operand!r} is unknown"
+                )
+                return Unmet("operand_types", operand, reason)
+        for name, rank in self.operand_ranks.items():
+            operand = captured.get(name)
+            if operand and g.info(operand).rank != rank:
+                return Unmet("operand_ranks", operand, f"{operand!r} is not known to have {rank} axes")
+        for operator, name in self.kernels.items():
+            operand, (domain, op_type) = captured.get(name), operator_key(operator)
+            if operand and not runs(g, op_type, operand, domain):
+                return Unmet("kernels", operand, f"{op_type} has no kernel for the type of {operand!r}")
+        return None
+
+    def check_declarations(self, captured: Collection[str]) -> None:
+        """Check that conditions are declared for operands of the pattern only.
+
+        Args:
+            captured: names that the pattern captures.
+
+        Raises:
+            PatternError: when one is declared for another name.
+        """
+        declared: dict[str, Iterable[str]] = {
+            "constant_operands": self.constant_operands,
+            "operand_types": self.operand_types,
+            "operand_ranks": self.operand_ranks,
+            "kernels": self.kernels.values(),
+        }
+        for attribute, names in declared.items():
+            unknown = next((name for name in names if name not in captured), None)
+            if unknown is not None:
+                file, line = place_of(type(self), attribute)
+                place = f"{file}:{line}: {self.name()}"
+                raise PatternError(f"{place}: {attribute} names {unknown!r}, which nothing captures{meant(unknown, captured)}")
+
+
+def place_of(pattern: type, attribute: str) -> tuple[str, int]:
+    """File and line at which a class, or one that it extends, sets an attribute; no file and 0 when there is no source."""
+    owner = next((cls for cls in pattern.__mro__ if attribute in vars(cls)), pattern)
+    try:
+        (lines, first), file = inspect.getsourcelines(owner), inspect.getsourcefile(owner)
+    except (OSError, TypeError):
+        return "", 0
+    offset = next((number for number, line in enumerate(lines) if line.strip().startswith(f"{attribute} =")), 0)
+    return file or "", first + offset
