@@ -15,8 +15,10 @@ import click
 
 from xoptim.diagnose.words import similar
 
+from .options import option
+
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
-"""Stands for standard output, which ``-o -`` names."""
+"""The path that means standard output, as ``-o -`` does."""
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
 _STREAM_FOLDER: Final = re.compile(rf"[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -24,7 +26,7 @@ _SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".
 
 
 class ModelFile(click.Path):
-    """A model to read; ``-`` stands for standard input.
+    """A model to read; ``-`` means standard input.
 
     A stream is copied to a temporary file, which is removed when the command ends: the model is read more than once.
     """
@@ -60,7 +62,7 @@ class ModelFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """A file to write; ``-`` stands for standard output."""
+    """A file to write; ``-`` means standard output."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -78,6 +80,11 @@ class OutputFile(click.Path):
 
 MODEL: Final = ModelFile()
 OUTPUT: Final = OutputFile()
+
+
+def output_option(text: str = "File to write (default: MODEL.opt.onnx beside it).", **settings: Any) -> Any:
+    """The option ``--output``."""
+    return option(text, "-o", "--output", type=OUTPUT, **settings)
 
 
 def models_in(folder: Path) -> list[Path]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+from collections.abc import Sequence
 from typing import Final
 
-from xoptim.validate import available_memory, data_size
+from xoptim.validate import available_memory, data_size, resolve_providers
 
 _SHARE: Final = 0.95  # of what is free
 
@@ -32,6 +33,11 @@ class MemoryBound:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (used + int(_SHARE * free), before[1]))
             self._before = before
+
+    def lift_for(self, providers: Sequence[str]) -> None:
+        """Remove the limit unless all of these execution providers are the processor."""
+        if resolve_providers(providers) != resolve_providers(("cpu",)):
+            self.lift()
 
     def lift(self) -> None:
         """Remove the limit: drivers of accelerators reserve far more than they use."""

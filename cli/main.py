@@ -20,30 +20,14 @@ from click.shell_completion import CompletionItem
 from xoptim import XoptimError, __version__
 from xoptim.diagnose.words import similar
 
-from .batching import batch_command
-from .benchmarking import bench_command
-from .bisection import bisect_command
-from .checking import check_command
-from .comparison import diff_command
-from .completion import VARIABLE, completion_command
-from .doctor import doctor_command
-from .ending import INTERRUPTED, TERMINATED, Terminated, terminate
-from .explanation import apply_command, explain_command, find_command, replay_command
+from .commands import COMMANDS
+from .commands.completion import VARIABLE
+from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, terminate
 from .files import readable
-from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
-from .mining import mine_command
-from .optimization import optimize_command
-from .parts import extract_command, infer_command
-from .reporting import report_command
-from .scaffolding import new_pattern_command
 from .settings import SETTINGS, place_of, read_settings, taken_from
-from .tuning import tune_command
-from .verification import verify_command
 
-BAD_USAGE = 2
-UNREAD = 141
-_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help by itself
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help itself
 
 
 class _Warnings(logging.Handler):
@@ -99,10 +83,7 @@ class DefaultGroup(click.Group):
 
 @click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
 @click.option(
-    "--config",
-    type=click.Path(),
-    metavar="FILE",
-    help="File of settings (default: the nearest xoptim.toml or pyproject.toml).",
+    "--config", type=click.Path(), metavar="FILE", help="File of settings (default: the nearest xoptim.toml or pyproject.toml)."
 )
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
@@ -129,7 +110,7 @@ def xopt(**_: Any) -> None:
     xopt doctor                        versions, providers, skipped patterns
 
     Write ./list for a model with the name of a command. `xopt optimize --help` lists the options; --config and --no-config
-    may stand anywhere.
+    may be anywhere.
 
     \b
     Exit codes: 0  done; the written model was found equal
@@ -139,12 +120,7 @@ def xopt(**_: Any) -> None:
     """
 
 
-for _command in (
-    *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
-    *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
-    *(batch_command, extract_command, infer_command, completion_command, doctor_command, diff_command),
-    *(mine_command, report_command, check_command),
-):
+for _command in COMMANDS:
     xopt.add_command(_command)
 
 

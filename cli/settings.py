@@ -18,6 +18,9 @@ SETTINGS: Final = "xopt-settings"
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
 """Options that make no sense for all models of a folder."""
 
+_EXTENDS: Final = {"batch": "optimize"}
+"""Commands for which the settings of another one count too."""
+
 
 def place_of(error: click.ClickException) -> str:
     """The beginning of the message about a value that a file of settings gives: its name; empty for other errors."""
@@ -95,7 +98,7 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
         own = own if isinstance(own, dict) else {}  # an option may have the name of a command: verify
         for key in own:
             _check(key, mine.keys(), path, name)
-        base = table.get(getattr(commands[name], "extends", ""), {})
+        base = table.get(_EXTENDS.get(name, ""), {})
         chosen = {key: value for key, value in {**everywhere, **base, **own}.items() if key in mine}
         defaults[name] = {mine[key].name or key: _value(mine[key], value, path, key) for key, value in chosen.items()}
     return defaults

@@ -1,17 +1,35 @@
-"""Tables that cut nothing: where the terminal is too narrow for one, sentences and further columns go below their row."""
+"""Output: JSON, and tables that never truncate a cell: what a narrow terminal has no room for goes below its row."""
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import click
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from .files import readable
+
 _GAP: Final = 2
 _INDENT: Final = " " * 4
+_UNWRAPPED: Final = 1 << 16
+"""Columns of output that is not a terminal."""
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the command (rich would return 1, as for models that differ)."""
+        raise BrokenPipeError
+
+
+def open_console(*, to_stderr: bool = False) -> Console:
+    """Standard output, or standard error, without markup, since names may look like it. Piped lines are not wrapped."""
+    width = None if Console(stderr=to_stderr).is_terminal else _UNWRAPPED
+    return _Console(markup=False, emoji=False, soft_wrap=True, width=width, stderr=to_stderr)
 
 
 class _Row(NamedTuple):
@@ -101,3 +119,8 @@ class Rows:
     @staticmethod
     def _say(console: Console, text: str, style: str = "") -> None:
         console.print(text, style=style or None, soft_wrap=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; of a model that was read from a stream, without its temporary folder."""
+    click.echo(readable(json.dumps(value, indent=2)))

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
 from xoptim import tune
 from xoptim.tuning import Trial, TuneOptions, TuningReport
-from xoptim.validate import resolve_providers
 
-from .files import MODEL, OUTPUT, target_of
-from .idle import idle_values, refuse_idle
-from .limits import MEMORY_BOUND
-from .pipeline import NOT_VALIDATED, protect_weights
-from .progress import Progress
-from .summary import open_console
-from .tables import Rows
-from .validation import chosen_values, value_choices
+from ..exit_codes import NOT_VALIDATED
+from ..files import MODEL, output_option, target_of
+from ..idle import refuse_idle
+from ..limits import MEMORY_BOUND
+from ..options import POSITIVE, flag, json_option, option, provider_option, with_options
+from ..pipeline import protect_weights
+from ..progress import Progress
+from ..tables import Rows, open_console, print_json
+from ..validation import Values
 
 _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
 
 
+@dataclass(frozen=True)
+class _Choices:
+    output: Path | None = output_option()
+    in_place: bool = flag("Overwrite MODEL.")
+    provider: str = provider_option()
+    threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
+    include: tuple[str, ...] = option("Try these patterns too, such as finite (repeatable).", multiple=True, metavar="WORD")
+    values: Values = field(default_factory=Values)
+    budget: float = option(
+        "Time of the search and the proof.", type=POSITIVE, default=120, show_default=True, metavar="SECONDS"
+    )
+    as_json: bool = json_option()
+
+
 @click.command("tune")
 @click.argument("model", type=MODEL)
-@click.option("-o", "--output", type=OUTPUT, help="File to write (default: MODEL.opt.onnx beside it).")
-@click.option("--in-place", is_flag=True, help="Overwrite MODEL.")
-@click.option("--provider", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--threads", type=click.IntRange(min=0), default=0, help="Threads within an operator (default: searched too).")
-@click.option("--include", multiple=True, metavar="WORD", help="Try these patterns too, such as finite (repeatable).")
-@value_choices
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time of the search and the proof.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def tune_command(model: Path, **choices: Any) -> int:
+@with_options(_Choices)
+def tune_command(model: Path, choices: _Choices) -> int:
     """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
 
     Writes the model, and the settings of its session beside it (OUTPUT.session.json), which xoptim.session(OUTPUT) uses. When
@@ -50,19 +49,23 @@ def tune_command(model: Path, **choices: Any) -> int:
 
     Exit code 3 when the written model could not be validated: it is the original then.
     """
-    refuse_idle(idle_values(choices))
-    target = target_of(model, choices["output"], choices["in_place"])
-    if resolve_providers((choices["provider"],)) != resolve_providers(("cpu",)):
-        MEMORY_BOUND.lift()
-    fields = {name: choices[name] for name in ("provider", "threads", "budget", "include")}
-    options = TuneOptions(**fields, **chosen_values(choices))
-    with Progress(enabled=not choices["as_json"]) as progress:
+    refuse_idle(choices.values.idle())
+    target = target_of(model, choices.output, choices.in_place)
+    MEMORY_BOUND.lift_for((choices.provider,))
+    options = TuneOptions(
+        provider=choices.provider,
+        threads=choices.threads,
+        budget=choices.budget,
+        include=choices.include,
+        **choices.values.read(),
+    )
+    with Progress(enabled=not choices.as_json) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
         progress.say("writing")
         written = found.save(target)
-    if choices["as_json"]:
+    if choices.as_json:
         shown = {"model": str(model), "written": [str(path) for path in written], **found.report.to_json()}
-        click.echo(json.dumps(shown, indent=2))
+        print_json(shown)
     else:
         _show(found.report, written)
     failure = next((each for each in found.report.optimization.validation if not each.ok), None)

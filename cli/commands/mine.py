@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -10,30 +10,33 @@ import click
 
 from xoptim.diagnose.mining import MOST_NODES, Motif, mine
 
-from .files import MODEL
-from .summary import open_console
-from .tables import Rows
+from ..files import MODEL
+from ..options import json_option, option, with_options
+from ..tables import Rows, open_console, print_json
 
 _FIGURES = ("places", "exclusive", "models")
 
 
+@dataclass(frozen=True)
+class _Choices:
+    size: int = option("Most nodes of a subgraph.", type=click.IntRange(2, MOST_NODES), default=MOST_NODES, show_default=True)
+    top: int = option("Forms to list of each number of nodes.", type=click.IntRange(1), default=20, show_default=True)
+    as_json: bool = json_option()
+
+
 @click.command("mine")
 @click.argument("models", metavar="MODEL...", type=MODEL, nargs=-1, required=True)
-@click.option(
-    "--size", type=click.IntRange(2, MOST_NODES), default=MOST_NODES, show_default=True, help="Most nodes of a subgraph."
-)
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Forms to list of each number of nodes.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def mine_command(models: tuple[Path, ...], size: int, top: int, as_json: bool) -> None:
+@with_options(_Choices)
+def mine_command(models: tuple[Path, ...], choices: _Choices) -> None:
     """List the subgraphs of a few connected nodes that occur most often in MODELs, which patterns may take up.
 
     A form is the expression of a subgraph without attributes: small letters are computed values, capital letters constants. In
     places that are exclusive, nothing else reads the results inside. Mine optimized models to see what the patterns leave.
     """
-    found = mine(models, size)
-    shown = [motif for _, motifs in groupby(found, key=lambda motif: motif.nodes) for motif in list(motifs)[:top]]
-    if as_json:
-        click.echo(json.dumps([motif.to_json() for motif in shown], indent=2))
+    found = mine(models, choices.size)
+    shown = [motif for _, motifs in groupby(found, key=lambda motif: motif.nodes) for motif in list(motifs)[: choices.top]]
+    if choices.as_json:
+        print_json([motif.to_json() for motif in shown])
         return
     rows = Rows("subgraph", *_FIGURES, "example", right=_FIGURES)
     for nodes, motifs in groupby(shown, key=lambda motif: motif.nodes):

@@ -1,8 +1,9 @@
-"""``xopt batch``: optimize many models."""
+"""``xopt batch FOLDER``: optimize many models."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,92 +17,94 @@ from xoptim.batching import BatchOptions, BatchReport, Record, Step
 from xoptim.bench.figures import bytes_text
 from xoptim.validate import library_file
 
-from .ending import INTERRUPTED, TERMINATED, Terminated
-from .idle import refuse_idle
-from .optimization import idle_options, optimize_command
-from .summary import open_console
-from .tables import Rows
+from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
+from ..idle import refuse_idle
+from ..options import POSITIVE, flag, names_of, option, with_options
+from ..tables import Rows, open_console
+from .optimize import Choices as OptimizeChoices
 
 _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
-_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "help", "report", "benchmark")
+_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "report", "benchmark")
 """Options that make no sense for many models (their times are not comparable), or that a batch has itself."""
-SHARED: Final = [each for each in optimize_command.params if isinstance(each, click.Option) and each.name not in _OF_ONE_MODEL]
+SHARED: Final = [name for name in names_of(OptimizeChoices) if name not in _OF_ONE_MODEL]
 """The options of ``xopt MODEL`` that a batch has too."""
 
 
-class BatchCommand(click.Command):
-    """A command with the options of the optimizer; settings for it count here too."""
+@dataclass(frozen=True)
+class _Choices:
+    output: Path = option(
+        "Folder of the results.", "-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True
+    )
+    jobs: int = option("Models at a time (default: number of cores).", "-j", "--jobs", type=click.IntRange(min=0), default=0)
+    timeout: float | None = option("Time after which a model is given up.", type=POSITIVE, metavar="SECONDS")
+    memory: str | None = option("Private memory that the process of a model may reserve: 4GB (Linux).", metavar="SIZE")
+    resume: bool = option("Skip models that are done and unchanged.", "--resume/--no-resume", default=True, show_default=True)
+    scheduler: str = option("Scheduler of a Dask cluster that does the work: tcp://host:8786.", default="", metavar="ADDRESS")
+    quiet: bool = flag("Print only errors.", "-q", "--quiet")
 
-    extends = "optimize"
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.params.extend(SHARED)
-
-
-@click.command("batch", cls=BatchCommand)
+@click.command("batch")
 @click.argument("models", type=click.Path(), metavar="FOLDER|GLOB|LIST")
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the results.")
-@click.option("-j", "--jobs", type=click.IntRange(min=0), default=0, help="Models at a time (default: number of cores).")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Time after which a model is given up."
-)
-@click.option("--memory", metavar="SIZE", help="Private memory that the process of a model may reserve: 4GB (Linux).")
-@click.option("--resume/--no-resume", default=True, show_default=True, help="Skip models that are done and unchanged.")
-@click.option(
-    "--scheduler", default="", metavar="ADDRESS", help="Scheduler of a Dask cluster that does the work: tcp://host:8786."
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
+@with_options(_Choices)
+@with_options(OptimizeChoices, "shared", without=_OF_ONE_MODEL)
 @click.pass_context
-def batch_command(context: click.Context, /, models: str, output: Path, **choices: Any) -> int:
+def batch_command(context: click.Context, /, models: str, choices: _Choices, shared: OptimizeChoices) -> int:
     """Optimize all models of a folder, of a pattern such as "models/**/*.onnx", or of a text file with a path a line.
 
     Each model has a process of its own: a crash or a timeout loses this model only. Results keep the relative path of their
     model; results.jsonl in the folder of the results has a line for each. The same command goes on after an interruption.
 
-    The exit code is that of the worst model: 0 all written and equal, 3 some were not validated, 1 some differ and were not
+    The worst model gives the exit code: 0 all written and equal, 3 some were not validated, 1 some differ and were not
     written, 2 some have no result (unreadable, crashed, out of time or memory).
     """
-    idle = idle_options({**choices, "benchmark": False, "quiet": False})
-    if choices["scheduler"]:
+    idle = shared.idle()
+    if choices.scheduler:
         refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
     refuse_idle(idle)
-    own = {name: choices[name] for name in ("jobs", "timeout", "memory", "resume", "scheduler")}
     try:
-        options = BatchOptions(arguments=tuple(_words(context, choices, idle)), files=tuple(_files(choices)), **own)
+        options = BatchOptions(
+            arguments=tuple(_words(context, idle)),
+            files=tuple(_files(context)),
+            jobs=choices.jobs,
+            timeout=choices.timeout,
+            memory=choices.memory,
+            resume=choices.resume,
+            scheduler=choices.scheduler,
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    display = Display(enabled=not choices["quiet"])
+    display = Display(enabled=not choices.quiet)
     try:
         with display:
-            report = batch(models, output, options, on_step=display.show)
+            report = batch(models, choices.output, options, on_step=display.show)
     except (KeyboardInterrupt, Terminated) as end:
         word, code = ("interrupted", INTERRUPTED) if isinstance(end, KeyboardInterrupt) else ("terminated", TERMINATED)
         click.echo(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
         return code
-    if not choices["quiet"]:
-        print_report(report, output)
+    if not choices.quiet:
+        print_report(report, choices.output)
     return report.exit_code
 
 
-def _words(context: click.Context, choices: dict[str, Any], idle: Container[str]) -> list[str]:
+def _words(context: click.Context, idle: Container[str]) -> list[str]:
     """The options of the optimizer that the command line or the settings choose, for the command line of each model.
 
     Settings without effect are left out: on a command line they would be refused.
     """
     words: list[str] = []
-    for option in SHARED:
-        name = option.name or ""
-        if context.get_parameter_source(name) in (ParameterSource.DEFAULT, None) or name in idle:
+    for each in context.command.params:
+        name = each.name or ""
+        is_chosen = context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
+        if not isinstance(each, click.Option) or name not in SHARED or name in idle or not is_chosen:
             continue
-        long = next(text for text in option.opts if text.startswith("--"))
-        value = choices[name]
-        if option.is_flag:
-            words += [long] if value else option.secondary_opts[:1]
+        long = next(text for text in each.opts if text.startswith("--"))
+        value = context.params[name]
+        if each.is_flag:
+            words += [long] if value else each.secondary_opts[:1]
         else:
-            words += [f"{long}={each}" for each in _named(name, value) or (value if option.multiple else [value])]
+            words += [f"{long}={text}" for text in _named(name, value) or (value if each.multiple else [value])]
     return words
 
 
@@ -113,13 +116,13 @@ def _named(option: str, value: Any) -> list[Path]:
     return [Path(library_file(str(text)) if option == _LIBRARIES else text).absolute() for text in texts]
 
 
-def _files(choices: dict[str, Any]) -> list[Path]:
+def _files(context: click.Context) -> list[Path]:
     """The files that these options name.
 
     Raises:
         click.UsageError: one does not exist.
     """
-    files = [path for option in _NAMING_FILES for path in _named(option, choices[option])]
+    files = [path for option in _NAMING_FILES for path in _named(option, context.params[option])]
     for path in files:
         if not path.exists():
             raise click.UsageError(f"cannot read {str(path)!r}: No such file or directory")
@@ -186,7 +189,7 @@ def print_report(report: BatchReport, output: Path) -> None:
     console.print(f"written to {output}", highlight=False)
 
 
-def _change(before: int | None, after: int | None, text: Any) -> str:
+def _change(before: int | None, after: int | None, text: Callable[[int], str]) -> str:
     return " → ".join("?" if value is None else text(value) for value in (before, after)) if before is not None else ""
 
 

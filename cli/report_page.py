@@ -1,29 +1,22 @@
-"""``xopt MODEL --report`` and ``xopt report A B``: pages about an optimization, and about any two models."""
+"""The page that ``xopt MODEL --report FILE`` writes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
 
 import click
 
-from xoptim import GraphBuilder, OptimizationOptions, XoptimError, report
+from xoptim import GraphBuilder, OptimizationOptions, XoptimError
 from xoptim.api.preparing import Source
-from xoptim.bench import BenchOptions
 from xoptim.proof import Proof
 from xoptim.reporting.journal import Recorder
 from xoptim.reporting.reports import HtmlReport, measured, report_of, subject_of
 
-from .files import MODEL, OUTPUT, STANDARD_OUTPUT, writable
-from .idle import COMPARISON, VALUES, idle_values, refuse_idle
-from .pipeline import DIFFERENT, protect_weights
+from .files import STANDARD_OUTPUT, writable
+from .pipeline import protect_weights
 from .progress import Progress
 from .summary import Summary
-from .validation import check_choices, chosen_values, validation_options
-
-_PATIENCE: Final = 5.0
-"""Seconds of measured runs for each of the two models."""
 
 
 class PageRequest:
@@ -85,44 +78,3 @@ class PageRequest:
     def save(self, page: HtmlReport | None) -> Path | None:
         """Write the page; returns its file."""
         return None if page is None or self._path is None else page.save(self._path)
-
-
-@click.command("report")
-@click.argument("first", type=MODEL)
-@click.argument("second", type=MODEL)
-@click.option("-o", "--output", type=OUTPUT, metavar="FILE", help="File to write (default: SECOND.html beside it).")
-@click.option("--verify/--no-verify", default=True, show_default=True, help="Run both models and compare.")
-@click.option("--benchmark", is_flag=True, help="Measure the time of a run of both, and of each operator.")
-@click.option("--provider", default="cpu", show_default=True, help="cpu or cuda.")
-@check_choices
-def report_command(first: Path, second: Path, **choices: Any) -> int:
-    """Draw FIRST and SECOND side by side, with the changes between them, as one HTML file.
-
-    xopt MODEL --report FILE shows each rewrite of an optimization; here, changes are found by comparing. Exit code 1 when the
-    results of the models differ.
-    """
-    target = writable(choices["output"] or second.with_name(f"{second.stem}.html"))
-    if target.exists() and any(target.samefile(model) for model in (first, second)):
-        raise click.UsageError(f"{str(target)!r} is one of the models")
-    if not choices["verify"]:
-        measured = () if choices["benchmark"] else ("provider", *VALUES)
-        refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
-    refuse_idle(idle_values(choices))
-    checks = validation_options({**choices, "provider": (choices["provider"],)})
-    bench = BenchOptions(provider=choices["provider"], seconds=_PATIENCE, **chosen_values(choices))
-    with Progress(enabled=True) as progress:
-        progress.say("comparing")
-        made = report(
-            first, second, target, verify=checks if choices["verify"] else False, bench=bench if choices["benchmark"] else None
-        )
-    for each in made.validation:
-        click.echo(f"validation  {', '.join(each.providers)}: {each.summary()}")
-    click.echo(f"written     {target}")
-    return DIFFERENT if any(each.status == "different" for each in made.validation) else 0
-
-
-def report_option(command: Any) -> Any:
-    """The option ``--report``."""
-    return click.option(
-        "--report", type=OUTPUT, metavar="FILE.html", help="Write a page with both graphs and every rewrite (docs/report.md)."
-    )(command)

@@ -1,0 +1,44 @@
+"""``xopt extract MODEL``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from xoptim import extract
+from xoptim.diagnose.words import counted
+
+from ..files import MODEL, output_option, target_of
+from ..options import option, with_options
+from ..pipeline import write_whole
+
+
+@dataclass(frozen=True)
+class _Choices:
+    inputs: tuple[str, ...] = option(
+        "Values that the part reads (default: inputs of MODEL).", "--from", multiple=True, metavar="A,B"
+    )
+    outputs: tuple[str, ...] = option(
+        "Values that it computes (default: outputs of MODEL).", "--to", multiple=True, metavar="C,D"
+    )
+    output: Path = output_option("File to write.", required=True)
+
+
+@click.command("extract")
+@click.argument("model", type=MODEL)
+@with_options(_Choices)
+def extract_command(model: Path, choices: _Choices) -> None:
+    """Write the part of MODEL that computes some values from others.
+
+    Inputs of MODEL that the part needs besides become inputs of it too. Weights, local functions and metadata come along.
+    """
+    target = target_of(model, choices.output, False, streams=True)
+    part = extract(model, _listed(choices.inputs), _listed(choices.outputs))
+    names = [", ".join(value.name for value in values) for values in (part.graph.input, part.graph.output)]
+    write_whole(part, target, model, f"{counted(len(part.graph.node), 'node')} from {names[0] or 'constants'} to {names[1]}")
+
+
+def _listed(texts: tuple[str, ...]) -> list[str]:
+    return [name for text in texts for name in text.split(",") if name]
