@@ -17,9 +17,5 @@ class Terminated(BaseException):
 
 
 def terminate(*_: object) -> None:
-    """Handle SIGTERM.
-
-    Raises:
-        Terminated: always.
-    """
+    """Handle SIGTERM."""
     raise Terminated

@@ -31,9 +31,6 @@ class ModelFile(click.Path):
     A stream is copied to a temporary file, which is removed when the command ends: the model is read more than once.
     """
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path of a file that exists."""
         if ctx is None or ctx.resilient_parsing or isinstance(value, Path):
@@ -64,9 +61,6 @@ class ModelFile(click.Path):
 class OutputFile(click.Path):
     """A file to write; ``-`` means standard output."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
         if value == "":
@@ -78,8 +72,8 @@ class OutputFile(click.Path):
         return STANDARD_OUTPUT if value == "-" else Path(value)
 
 
-MODEL: Final = ModelFile()
-OUTPUT: Final = OutputFile()
+MODEL: Final = ModelFile(path_type=Path)
+OUTPUT: Final = OutputFile(path_type=Path)
 
 
 def output_option(text: str = "File to write (default: MODEL.opt.onnx beside it).", **settings: Any) -> Any:
@@ -95,14 +89,7 @@ def models_in(folder: Path) -> list[Path]:
 
 
 def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool = False) -> Path:
-    """The file of the result; raises before any work when it cannot be written.
-
-    Args:
-        model: the file of the input.
-        output: the file that the user chose.
-        in_place: whether the input is overwritten.
-        streams: whether the result may be written to standard output.
-    """
+    """The file of the result; raises before any work when it cannot be written. ``streams`` allows standard output."""
     if in_place and output is not None:
         raise click.UsageError("--in-place and --output exclude each other")
     if is_stream(model) and (in_place or output is None):
@@ -114,12 +101,7 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
 
 
 def writable(target: Path, *, streams: bool = False) -> Path:
-    """The same file; raises when it is known that it cannot be written.
-
-    Args:
-        target: the file.
-        streams: whether standard output will do.
-    """
+    """The same file; raises when it is known that it cannot be written. ``streams`` allows standard output."""
     if target == STANDARD_OUTPUT:
         if not streams:
             raise click.UsageError("this command cannot write to standard output; give a file with -o FILE")

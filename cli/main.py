@@ -51,8 +51,7 @@ class DefaultGroup(click.Group):
             if settings is not None:
                 ctx.default_map = read_settings(settings, self.commands)
                 ctx.meta[SETTINGS] = settings
-        plain = ("--help", "-h", "--version")
-        if args and args[0] not in self.commands and args[0] not in plain:
+        if args and args[0] not in (*self.commands, "--help", "-h", "--version"):
             if not ctx.resilient_parsing:
                 self._check_spelling(args[0])
             args = ["optimize", *args]
@@ -64,9 +63,7 @@ class DefaultGroup(click.Group):
 
     def _check_spelling(self, word: str) -> None:
         """Raise for a word that is not a file and is almost the name of a command."""
-        if word in ("help", "version") and not Path(word).exists():
-            raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt --{word}`?")
-        near = similar(word, self.commands)
+        near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
         if near and not Path(word).exists():
             raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
 
@@ -125,11 +122,7 @@ for _command in COMMANDS:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code.
-
-    0: done, 1: models differ, 2: bad usage or unreadable input, 3: written, but not validated: onnxruntime cannot run the
-    original, or its results are not evidence, or its weights do not fit into memory.
-    """
+    """Run a command line; returns the exit code (see ``xopt --help``)."""
     logger = logging.getLogger("xoptim")
     logger.addHandler(_WARNINGS)
     try:
@@ -175,7 +168,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _reason(error: OSError) -> str:
-    """The message about an error of the system; those of files that are written name the file."""
+    """The message about an error of the system; it names the file that cannot be used."""
     if error.filename is not None:
         return f"cannot use {str(error.filename)!r}: {error.strerror}; nothing was written"
     if isinstance(error, FileNotFoundError):

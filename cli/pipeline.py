@@ -36,13 +36,7 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
 
 
 def summarize(model: Path, target: Path, proof: Proof) -> Summary:
-    """The summary so far.
-
-    Args:
-        model: the input.
-        target: the file of the result.
-        proof: the optimized model, and its comparison.
-    """
+    """The summary so far."""
     report, after = proof.report, proof.builder.count_types()
     made = {op_type for name, cls in installed_patterns().items() if name in report.applied for op_type in cls.unchecked}
     size = model.stat().st_size + proof.external_before

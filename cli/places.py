@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-import click
+from typing import Final
 
 from xoptim import PatternOptimization, read_rules, resolve
 
-from .files import MODEL
-from .options import json_option, option, target_provider_option
-from .selection import RULES, SELECTION, WORD
+from .options import json_option, known_provider, option, provider_option, repeated
+from .selection import RULES, SELECTION
 
 AT: Final = "Name of a node or of a result, or #17 for a position."
 """The help of ``--at``."""
@@ -22,15 +19,10 @@ AT: Final = "Name of a node or of a result, or #17 for a position."
 class PlaceChoices:
     """The options that these commands share."""
 
-    rewrite: tuple[str, ...] = option("PATTERN is a rule of FILE (repeatable).", type=RULES, multiple=True, metavar="FILE")
+    rewrite: tuple[str, ...] = repeated("PATTERN is a rule of FILE (repeatable).", type=RULES, metavar="FILE")
     after: str | None = option('Run these patterns first, such as "default" ("": only clean up).', type=SELECTION)
-    provider: str = target_provider_option()
+    provider: str = provider_option("Provider to optimize for.", type=known_provider, metavar="TEXT")
     as_json: bool = json_option()
-
-
-def model_and_pattern(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the arguments MODEL and PATTERN."""
-    return click.argument("model", type=MODEL)(click.argument("pattern", type=WORD)(command))
 
 
 def rule_of(pattern: str, files: Sequence[str]) -> str | type[PatternOptimization]:

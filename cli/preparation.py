@@ -12,7 +12,7 @@ from xoptim import Preparation, ValidationOptions, ValidationReport, verify
 from xoptim.api.preparing import Source, prepared_source
 
 from .files import is_stream
-from .options import flag, option
+from .options import flag, option, repeated
 from .validation import named_parts
 
 
@@ -20,15 +20,11 @@ from .validation import named_parts
 class Changes:
     """The options that change inputs, outputs and sizes."""
 
-    fix: tuple[str, ...] = option(
-        "Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", multiple=True, metavar="NAME=SIZE"
-    )
+    fix: tuple[str, ...] = repeated("Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE")
     free: str = option("Make the fixed leading size of the inputs this dimension.", default="", metavar="NAME")
-    drop_output: tuple[str, ...] = option("Remove an output (repeatable).", multiple=True, metavar="NAME")
-    keep_output: tuple[str, ...] = option("Make a result an output (repeatable).", multiple=True, metavar="NAME")
-    rename: tuple[str, ...] = option(
-        "Rename an input or output; several with commas (repeatable).", multiple=True, metavar="OLD=NEW"
-    )
+    drop_output: tuple[str, ...] = repeated("Remove an output (repeatable).", metavar="NAME")
+    keep_output: tuple[str, ...] = repeated("Make a result an output (repeatable).", metavar="NAME")
+    rename: tuple[str, ...] = repeated("Rename an input or output; several with commas (repeatable).", metavar="OLD=NEW")
     strip: bool = flag("Remove doc strings, and metadata of nodes and values.")
 
     def read(self) -> Preparation:

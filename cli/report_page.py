@@ -48,14 +48,7 @@ class PageRequest:
             self._recorder.loaded(builder)
 
     def draw(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> HtmlReport | None:
-        """The page, ``None`` without one.
-
-        Args:
-            subject: the original.
-            proof: the result.
-            summary: figures of both.
-            progress: shows the step.
-        """
+        """The page about an original and its result, ``None`` without one."""
         if self._path is None or self._recorder is None:
             return None
         progress.say("drawing the report")

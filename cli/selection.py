@@ -12,17 +12,13 @@ from click.shell_completion import CompletionItem
 
 from xoptim import Query, Rewrite, UnknownPatternError, database, read_rules, select
 
-from .options import option
+from .options import option, repeated
 
 
 class PatternWord(click.types.StringParamType):
-    """The name of a pattern, or another word that selects patterns."""
+    """The name of a pattern, or another word that selects patterns; its reader reports an unknown one."""
 
     name = "WORD"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text; whether it is known is decided when it is looked up, with the rules that the command reads."""
-        return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Completions of this prefix, names of patterns first."""
@@ -60,11 +56,11 @@ RULES: Final = click.Path()
 
 
 def _patterns(default: str) -> Any:
-    return option('Selection such as "default+onnxruntime-Gelu".', type=SELECTION, default=default, show_default=True)
+    return option('Selection such as "default+onnxruntime-Gelu".', type=SELECTION, default=default)
 
 
 def _words(effect: str) -> Any:
-    return option(f"{effect} the patterns with this word (repeatable).", type=WORD, multiple=True, metavar="TAG")
+    return repeated(f"{effect} the patterns with this word (repeatable).", type=WORD, metavar="TAG")
 
 
 @dataclass(frozen=True)
@@ -97,10 +93,8 @@ class SelectionOfAll(Selection):
 class SelectionWithRules(Selection):
     """The options that choose patterns and rules in text form, and leave patterns out."""
 
-    rewrite: tuple[str, ...] = option(
-        "Run the rules of this file too (repeatable, in order).", type=RULES, multiple=True, metavar="FILE"
-    )
-    drop: tuple[str, ...] = option("Leave a pattern out (repeatable).", type=WORD, multiple=True, metavar="NAME")
+    rewrite: tuple[str, ...] = repeated("Run the rules of this file too (repeatable, in order).", type=RULES, metavar="FILE")
+    drop: tuple[str, ...] = repeated("Leave a pattern out (repeatable).", type=WORD, metavar="NAME")
 
     def with_rules(self) -> Sequence[Rewrite | type[Rewrite]]:
         """The selected patterns, and then the rules.

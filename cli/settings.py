@@ -17,7 +17,6 @@ SETTINGS: Final = "xopt-settings"
 """The name under which the context of a command has the file."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
 """Options that make no sense for all models of a folder."""
-
 _EXTENDS: Final = {"batch": "optimize"}
 """Commands for which the settings of another one count too."""
 
@@ -80,7 +79,7 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
     those that extend it.
 
     Raises:
-        click.UsageError: a name is not that of an option, or the file cannot be read.
+        click.UsageError: a name is not the name of an option, or the file cannot be read.
     """
     table = _table(path)
     if table is None:

@@ -61,11 +61,7 @@ class Summary:
         return self.proof.opset_before, self.proof.builder.model.opsets.get("", 0)
 
     def refusal(self, strict: bool) -> str:
-        """The reason why the result must not be written, empty when it may be.
-
-        Args:
-            strict: whether a model that cannot be validated is refused too.
-        """
+        """The reason not to write the result, else empty; ``strict`` also refuses a model that cannot be validated."""
         names = ", ".join(self.report.applied) or "none"
         for report in self.proof.reports:
             if report.status == "different":

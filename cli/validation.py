@@ -14,7 +14,7 @@ from xoptim import ValidationOptions, ValidationReport
 from xoptim.validate import library_file
 
 from .limits import MEMORY_BOUND
-from .options import POSITIVE, flag, names_of, option
+from .options import POSITIVE, flag, names_of, option, repeated, switch
 
 
 class Inputs(TypedDict):
@@ -30,13 +30,18 @@ class Inputs(TypedDict):
 def dims_option() -> Any:
     """The option ``--dim``."""
     text = "Size of a symbolic dimension; several with commas (repeatable)."
-    return option(text, "--dim", multiple=True, metavar="NAME=VALUE")
+    return repeated(text, "--dim", metavar="NAME=VALUE")
 
 
 def custom_op_option() -> Any:
     """The option ``--custom-op-lib``."""
     text = "Library of operators to load: a file, or onnxruntime-extensions (repeatable)."
-    return option(text, type=click.Path(), multiple=True, metavar="FILE")
+    return repeated(text, type=click.Path(), metavar="FILE")
+
+
+def verify_option() -> Any:
+    """The options ``--verify`` and ``--no-verify``."""
+    return switch("Run both models and compare.")
 
 
 @dataclass(frozen=True)
@@ -78,9 +83,7 @@ class Comparison:
         type=POSITIVE,
         metavar="SECONDS",
     )
-    run_limit: float = option(
-        "Time after which a run of a model is stopped.", type=POSITIVE, default=600, show_default=True, metavar="SECONDS"
-    )
+    run_limit: float = option("Time after which a run of a model is stopped.", type=POSITIVE, default=600, metavar="SECONDS")
     values: Values = field(default_factory=Values)
     tf32: bool = flag("Let CUDA compute products in TF32, and compare accordingly.")
     ulp: int | None = option("Units in the last place, in place of tolerances.", type=click.IntRange(min=0))
@@ -112,6 +115,7 @@ class Comparison:
             atol=self.atol,
             ulp=self.ulp,
             tf32=self.tf32,
+            exactness="exact" if exact else "rounding",
             providers=tuple(providers),
             run_limit=self.run_limit,
             budget=self.validation_budget,

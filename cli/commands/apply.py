@@ -12,15 +12,15 @@ from xoptim import GraphBuilder, NoMatchError, apply_at
 from xoptim.proof import Proof, compare_each_provider
 
 from ..exit_codes import DIFFERENT
-from ..files import output_option, target_of
-from ..idle import refuse_idle
-from ..options import flag, json_option, option, providers_option, verify_option, with_options
+from ..files import MODEL, output_option, target_of
+from ..options import command, flag, json_option, option, providers_option, refuse_idle
 from ..pipeline import Weights, drafted, protect_weights, summarize, verdict, write
-from ..places import AT, model_and_pattern
+from ..places import AT
 from ..progress import Progress
+from ..selection import WORD
 from ..summary import print_summary
 from ..tables import print_json
-from ..validation import COMPARISON, VALUES, Comparison, check_values_used
+from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,7 @@ class _Choices:
     as_json: bool = json_option("Print the summary as JSON.")
 
 
-@click.command("apply")
-@model_and_pattern
-@with_options(_Choices)
+@command("apply", model=MODEL, pattern=WORD)
 def apply_command(model: Path, pattern: str, choices: _Choices) -> int:
     """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it."""
     if not choices.verify:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,18 +19,13 @@ from xoptim.bench.figures import bytes_text
 from xoptim.validate import library_file
 
 from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
-from ..idle import refuse_idle
-from ..options import POSITIVE, flag, names_of, option, with_options
+from ..options import POSITIVE, command, flag, names_of, option, refuse_idle, switch
 from ..tables import Rows, open_console
-from .optimize import Choices as OptimizeChoices
+from .optimize import Choices
 
 _LIBRARIES: Final = "custom_op_lib"
 _NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
 """Options of the optimizer that name files."""
-_OF_ONE_MODEL: Final = ("output", "in_place", "dry_run", "as_json", "verbose", "quiet", "report", "benchmark")
-"""Options that make no sense for many models (their times are not comparable), or that a batch has itself."""
-SHARED: Final = [name for name in names_of(OptimizeChoices) if name not in _OF_ONE_MODEL]
-"""The options of ``xopt MODEL`` that a batch has too."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +36,30 @@ class _Choices:
     jobs: int = option("Models at a time (default: number of cores).", "-j", "--jobs", type=click.IntRange(min=0), default=0)
     timeout: float | None = option("Time after which a model is given up.", type=POSITIVE, metavar="SECONDS")
     memory: str | None = option("Private memory that the process of a model may reserve: 4GB (Linux).", metavar="SIZE")
-    resume: bool = option("Skip models that are done and unchanged.", "--resume/--no-resume", default=True, show_default=True)
+    resume: bool = switch("Skip models that are done and unchanged.")
     scheduler: str = option("Scheduler of a Dask cluster that does the work: tcp://host:8786.", default="", metavar="ADDRESS")
     quiet: bool = flag("Print only errors.", "-q", "--quiet")
 
 
-@click.command("batch")
-@click.argument("models", type=click.Path(), metavar="FOLDER|GLOB|LIST")
-@with_options(_Choices)
-@with_options(OptimizeChoices, "shared", without=_OF_ONE_MODEL)
-@click.pass_context
-def batch_command(context: click.Context, /, models: str, choices: _Choices, shared: OptimizeChoices) -> int:
+@dataclass(frozen=True)
+class _Shared(Choices):
+    """The options of ``xopt MODEL`` without those that make no sense for many models, or that a batch has itself."""
+
+    output: Path | None = None
+    in_place: bool = False
+    benchmark: bool = False
+    report: Path | None = None
+    dry_run: bool = False
+    as_json: bool = False
+    verbose: int = 0
+    quiet: bool = False
+
+
+SHARED: Final = names_of(_Shared)
+
+
+@command("batch", models={"type": click.Path(), "metavar": "FOLDER|GLOB|LIST"})
+def batch_command(context: click.Context, models: str, choices: _Choices, shared: _Shared) -> int:
     """Optimize all models of a folder, of a pattern such as "models/**/*.onnx", or of a text file with a path a line.
 
     Each model has a process of its own: a crash or a timeout loses this model only. Results keep the relative path of their
@@ -75,16 +84,16 @@ def batch_command(context: click.Context, /, models: str, choices: _Choices, sha
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    display = Display(enabled=not choices.quiet)
+    display = _Display(enabled=not choices.quiet)
     try:
-        with display:
+        with display.bar or nullcontext():
             report = batch(models, choices.output, options, on_step=display.show)
     except (KeyboardInterrupt, Terminated) as end:
         word, code = ("interrupted", INTERRUPTED) if isinstance(end, KeyboardInterrupt) else ("terminated", TERMINATED)
         click.echo(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
         return code
     if not choices.quiet:
-        print_report(report, choices.output)
+        _print_report(report, choices.output)
     return report.exit_code
 
 
@@ -129,19 +138,16 @@ def _files(context: click.Context) -> list[Path]:
     return files
 
 
-class Display:
-    """The progress of a batch on standard error: a bar on a terminal, elsewhere a line for each model.
-
-    Args:
-        enabled: whether to show anything.
-    """
+class _Display:
+    """The progress of a batch on standard error, if ``enabled``: a bar on a terminal, elsewhere a line for each model."""
 
     def __init__(self, enabled: bool) -> None:
         self._console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
         self._enabled = enabled
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-        self._bar = Progress(*columns, TextColumn("{task.description}", markup=False), console=self._console, transient=True)
-        self._task = self._bar.add_task("", total=None)
+        bar = Progress(*columns, TextColumn("{task.description}", markup=False), console=self._console, transient=True)
+        self.bar = bar if enabled and self._console.is_terminal else None
+        self._task = bar.add_task("", total=None)
         self._step = Step(0, 0)
 
     @property
@@ -153,27 +159,16 @@ class Display:
         """Show a step."""
         self._step = step
         record = step.record
-        if not self._enabled:
-            return
-        if self._console.is_terminal:
+        if self.bar is not None:
             name = "" if record is None else record.output
-            self._bar.update(self._task, completed=step.done, total=step.total, description=name)
-        elif record is not None:
+            self.bar.update(self._task, completed=step.done, total=step.total, description=name)
+        elif self._enabled and record is not None:
             text = "unchanged" if step.was_done else f"{record.seconds:.1f} s"
             error = f": {record.error}" if record.error else ""
             self._console.print(f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}")
 
-    def __enter__(self) -> Display:
-        if self._enabled and self._console.is_terminal:
-            self._bar.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._enabled and self._console.is_terminal:
-            self._bar.stop()  # prints an empty line where it has not begun
-
-
-def print_report(report: BatchReport, output: Path) -> None:
+def _print_report(report: BatchReport, output: Path) -> None:
     """Print the table of the models, and a line about all of them."""
     console = open_console()
     rows = Rows("model", "status", "nodes", "size", "time", "", prose={""}, right={"nodes", "size", "time"})

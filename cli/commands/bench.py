@@ -14,9 +14,8 @@ from xoptim.bench.figures import bytes_text, circumstances, milliseconds
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
-from ..idle import refuse_idle
 from ..limits import MEMORY_BOUND
-from ..options import POSITIVE, flag, json_option, option, provider_option, with_options
+from ..options import POSITIVE, choice, command, flag, json_option, option, provider_option, refuse_idle
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json
 from ..validation import Values
@@ -26,21 +25,16 @@ from ..validation import Values
 class _Choices:
     provider: str = provider_option()
     threads: int = option("Threads within an operator (default: onnxruntime's).", type=click.IntRange(min=0), default=0)
-    seconds: float = option("Time of measured runs for each model.", type=POSITIVE, default=10, show_default=True)
+    seconds: float = option("Time of measured runs for each model.", type=POSITIVE, default=10)
     values: Values = field(default_factory=Values)
-    ort_level: Literal["all", "extended", "basic", "off"] = option(
-        "Graph optimizations of onnxruntime.",
-        type=click.Choice(["all", "extended", "basic", "off"]),
-        default="all",
-        show_default=True,
+    ort_level: Literal["all", "extended", "basic", "off"] = choice(
+        "Graph optimizations of onnxruntime.", "all", "extended", "basic", "off"
     )
-    by_operator: bool = flag("Print the time of each operator in place of that of a run.", "--profile")
+    by_operator: bool = flag("Print the time of each operator in place of the time of a run.", "--profile")
     as_json: bool = json_option()
 
 
-@click.command("bench")
-@click.argument("models", nargs=-1, required=True, type=MODEL)
-@with_options(_Choices)
+@command("bench", models={"nargs": -1, "required": True, "type": MODEL})
 def bench_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """Measure how long MODELS run on the same values, side by side; ratios are to the first one.
 

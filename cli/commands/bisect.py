@@ -13,8 +13,7 @@ from xoptim.diagnose.words import counted
 
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
 from ..files import MODEL, is_stream, output_option, writable
-from ..idle import refuse_idle
-from ..options import flag, json_option, opset_option, providers_option, with_options
+from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..validation import Comparison
@@ -31,9 +30,7 @@ class _Choices:
     as_json: bool = json_option()
 
 
-@click.command("bisect")
-@click.argument("model", type=MODEL)
-@with_options(_Choices)
+@command("bisect", model=MODEL)
 def bisect_command(model: Path, choices: _Choices) -> int:
     """Find the rewrite that makes MODEL compute something else, and write a small model that shows it.
 
@@ -70,4 +67,4 @@ def _print(culprit: Culprit, target: Path, nodes: int) -> None:
     if nodes:
         click.echo(f"{target} shows it with {counted(nodes, 'node')}")
     else:
-        click.echo("no part of the model shows it by itself")
+        click.echo("no part of the model shows it alone")

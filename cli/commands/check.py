@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
 
-from xoptim import Exactness, GraphBuilder, OptimizationOptions, verify
+from xoptim import GraphBuilder, OptimizationOptions, verify
 from xoptim.validate import at_revision
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, is_stream, readable
-from ..idle import refuse_idle
-from ..options import flag, json_option, names_of, option, providers_option, with_options
+from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle
 from ..selection import Selection
 from ..tables import open_console, print_json
 from ..validation import COMPARISON, VALUES, Comparison
@@ -58,9 +57,7 @@ class _Choices:
     as_json: bool = json_option()
 
 
-@click.command("check")
-@click.argument("models", type=MODEL, nargs=-1, required=True)
-@with_options(_Choices)
+@command("check", models={"type": MODEL, "nargs": -1, "required": True})
 def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """Check MODELS without writing anything, for hooks and continuous integration.
 
@@ -80,8 +77,7 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
         if choices.against is not None:
             found.append(_compared(model, choices.against, choices))
     if choices.as_json:
-        rows = [{"model": readable(str(f.model)), "ok": f.ok, "detail": f.detail} for f in found]
-        print_json(rows)
+        print_json([{"model": readable(str(f.model)), "ok": f.ok, "detail": f.detail} for f in found])
     else:
         console = open_console()
         for each in found:
@@ -104,8 +100,7 @@ def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
 
 def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
     """Compare a model with what it was."""
-    exactness: Exactness = "exact" if choices.exact else "rounding"
-    checks = replace(choices.comparison.read(choices.provider, exact=choices.exact), exactness=exactness)
+    checks = choices.comparison.read(choices.provider, exact=choices.exact)
     with at_revision(model, revision) as former:
         if former is None:
             return _Finding(model, True, f"not in {revision}")

@@ -13,8 +13,7 @@ from xoptim import diff, diff_values
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL
-from ..idle import refuse_idle
-from ..options import flag, json_option, option, providers_option, with_options
+from ..options import command, flag, json_option, option, providers_option, refuse_idle
 from ..tables import open_console, print_json
 from ..validation import COMPARISON, VALUES, Comparison
 
@@ -22,16 +21,13 @@ from ..validation import COMPARISON, VALUES, Comparison
 @dataclass(frozen=True)
 class _Choices:
     values: bool = flag("Run both, and compare the results that have the same name in both.")
-    limit: int = option("Most differences to print.", type=click.IntRange(min=1), default=100, show_default=True)
+    limit: int = option("Most differences to print.", type=click.IntRange(min=1), default=100)
     provider: tuple[str, ...] = providers_option("cpu or cuda, for --values.")
     comparison: Comparison = field(default_factory=Comparison)
     as_json: bool = json_option()
 
 
-@click.command("diff")
-@click.argument("first", type=MODEL)
-@click.argument("second", type=MODEL)
-@with_options(_Choices)
+@command("diff", first=MODEL, second=MODEL)
 def diff_command(first: Path, second: Path, choices: _Choices) -> int:
     """Compare FIRST and SECOND: nodes by structure and by name, attributes, constants, inputs, outputs and operator sets.
 

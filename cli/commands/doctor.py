@@ -9,19 +9,18 @@ import click
 from xoptim.bench.figures import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
-from ..options import json_option, target_provider_option, with_options
+from ..options import command, json_option, known_provider, provider_option
 from ..settings import settings_file
 from ..tables import open_console, print_json
 
 
 @dataclass(frozen=True)
 class _Choices:
-    provider: str = target_provider_option("Provider to look at for skipped patterns.")
+    provider: str = provider_option("Provider to look at for skipped patterns.", type=known_provider, metavar="TEXT")
     as_json: bool = json_option()
 
 
-@click.command("doctor")
-@with_options(_Choices)
+@command("doctor")
 def doctor_command(choices: _Choices) -> int:
     """Report versions, execution providers, kernels, packs, settings, and the patterns that would be skipped, with reasons.
 

@@ -12,9 +12,10 @@ import click
 
 from xoptim import Explanation, ModelPass, PatternOptimization, explain, installed_patterns, resolve
 
-from ..idle import refuse_idle
-from ..options import flag, option, with_options
-from ..places import AT, PlaceChoices, beginning_of, counted_nodes, model_and_pattern, rule_of
+from ..files import MODEL
+from ..options import command, flag, option, refuse_idle
+from ..places import AT, PlaceChoices, beginning_of, counted_nodes, rule_of
+from ..selection import WORD
 from ..tables import Rows, open_console, print_json
 
 _NAMED: Final = 3
@@ -24,15 +25,12 @@ _NAMED: Final = 3
 @dataclass(frozen=True)
 class _Choices:
     at: str | None = option(AT, metavar="NODE")
-    limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10, show_default=True)
+    limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
     everything: bool = flag("List all nodes.", "--all")
     verbose: bool = flag("Show the values of all nodes, and the other attempts at each.", "-v", "--verbose")
 
 
-@click.command("explain")
-@model_and_pattern
-@with_options(PlaceChoices, "place")
-@with_options(_Choices)
+@command("explain", model=MODEL, pattern=WORD)
 def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Choices) -> None:
     """Report why PATTERN does not apply in MODEL, the nearest miss first."""
     if choices.at is not None:

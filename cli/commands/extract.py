@@ -5,30 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from xoptim import extract
 from xoptim.diagnose.words import counted
 
 from ..files import MODEL, output_option, target_of
-from ..options import option, with_options
+from ..options import command, repeated
 from ..pipeline import write_whole
 
 
 @dataclass(frozen=True)
 class _Choices:
-    inputs: tuple[str, ...] = option(
-        "Values that the part reads (default: inputs of MODEL).", "--from", multiple=True, metavar="A,B"
-    )
-    outputs: tuple[str, ...] = option(
-        "Values that it computes (default: outputs of MODEL).", "--to", multiple=True, metavar="C,D"
-    )
+    inputs: tuple[str, ...] = repeated("Values that the part reads (default: inputs of MODEL).", "--from", metavar="A,B")
+    outputs: tuple[str, ...] = repeated("Values that it computes (default: outputs of MODEL).", "--to", metavar="C,D")
     output: Path = output_option("File to write.", required=True)
 
 
-@click.command("extract")
-@click.argument("model", type=MODEL)
-@with_options(_Choices)
+@command("extract", model=MODEL)
 def extract_command(model: Path, choices: _Choices) -> None:
     """Write the part of MODEL that computes some values from others.
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from xoptim import infer
 
 from ..files import MODEL, output_option, target_of
-from ..options import with_options
+from ..options import command
 from ..pipeline import write_whole
 
 
@@ -19,9 +17,7 @@ class _Choices:
     output: Path = output_option("File to write.", required=True)
 
 
-@click.command("infer")
-@click.argument("model", type=MODEL)
-@with_options(_Choices)
+@command("infer", model=MODEL)
 def infer_command(model: Path, choices: _Choices) -> None:
     """Write MODEL with the types and shapes of its results, subgraphs included."""
     target = target_of(model, choices.output, False, streams=True)

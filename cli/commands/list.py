@@ -11,9 +11,11 @@ from click.shell_completion import CompletionItem
 
 from xoptim import ModelPass, Rewrite, database
 
-from ..options import flag, json_option, with_options
+from ..options import command, flag, json_option
 from ..selection import SelectionOfAll
 from ..tables import Rows, open_console, print_json
+
+_DECLARED = ("priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked", "providers", "status")
 
 
 class _OnlyOptions(click.Command):
@@ -31,10 +33,8 @@ class _Choices:
     as_json: bool = json_option()
 
 
-@click.command("list", cls=_OnlyOptions, context_settings={"allow_extra_args": True})
-@with_options(_Choices)
-@click.pass_context
-def list_command(context: click.Context, /, choices: _Choices) -> None:
+@command("list", kind=_OnlyOptions, extra=True)
+def list_command(context: click.Context, choices: _Choices) -> None:
     """List the patterns."""
     if context.args:
         word = context.args[0]
@@ -62,8 +62,7 @@ def _words(patterns: list[Rewrite]) -> dict[str, int]:
 
 def _print_patterns(patterns: list[Rewrite]) -> None:
     columns = ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
-    is_mixed = any(pattern.status != "stable" for pattern in patterns)
-    if is_mixed:
+    if any(pattern.status != "stable" for pattern in patterns):
         columns.insert(4, "status")
     rows = Rows(*columns, prose={"tags", "rewrite"})
     for family, members in groupby(sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()):
@@ -88,18 +87,5 @@ def phase_of(pattern: Rewrite | type[Rewrite]) -> str:
 
 
 def _describe(cls: Rewrite) -> dict[str, Any]:
-    return {
-        "name": cls.name(),
-        "family": cls.family(),
-        "phase": phase_of(cls),
-        "priority": cls.priority,
-        "exactness": cls.exactness,
-        "min_opset": cls.min_opset,
-        "max_opset": cls.max_opset,
-        "tags": list(cls.tags),
-        "produces": list(cls.produces),
-        "unchecked": list(cls.unchecked),
-        "providers": list(cls.providers),
-        "status": cls.status,
-        "rewrite": cls.arrow(),
-    }
+    described = {"name": cls.name(), "family": cls.family(), "phase": phase_of(cls)}
+    return {**described, **{name: getattr(cls, name) for name in _DECLARED}, "rewrite": cls.arrow()}

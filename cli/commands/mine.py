@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from xoptim.diagnose.mining import MOST_NODES, Motif, mine
+from xoptim.diagnose.mining import MOST_NODES, mine
 
 from ..files import MODEL
-from ..options import json_option, option, with_options
+from ..options import command, json_option, option
 from ..tables import Rows, open_console, print_json
 
 _FIGURES = ("places", "exclusive", "models")
@@ -19,14 +19,12 @@ _FIGURES = ("places", "exclusive", "models")
 
 @dataclass(frozen=True)
 class _Choices:
-    size: int = option("Most nodes of a subgraph.", type=click.IntRange(2, MOST_NODES), default=MOST_NODES, show_default=True)
-    top: int = option("Forms to list of each number of nodes.", type=click.IntRange(1), default=20, show_default=True)
+    size: int = option("Most nodes of a subgraph.", type=click.IntRange(2, MOST_NODES), default=MOST_NODES)
+    top: int = option("Forms to list of each number of nodes.", type=click.IntRange(1), default=20)
     as_json: bool = json_option()
 
 
-@click.command("mine")
-@click.argument("models", metavar="MODEL...", type=MODEL, nargs=-1, required=True)
-@with_options(_Choices)
+@command("mine", models={"metavar": "MODEL...", "type": MODEL, "nargs": -1, "required": True})
 def mine_command(models: tuple[Path, ...], choices: _Choices) -> None:
     """List the subgraphs of a few connected nodes that occur most often in MODELs, which patterns may take up.
 
@@ -42,9 +40,6 @@ def mine_command(models: tuple[Path, ...], choices: _Choices) -> None:
     for nodes, motifs in groupby(shown, key=lambda motif: motif.nodes):
         rows.add_title(f"{nodes} nodes")
         for motif in motifs:
-            rows.add(f"  {motif.form}", *map(str, (motif.count, motif.exclusive, motif.models)), _example(motif))
+            example = f"{Path(motif.model).name}: {', '.join(motif.place)}"
+            rows.add(f"  {motif.form}", *map(str, (motif.count, motif.exclusive, motif.models)), example)
     rows.print(open_console())
-
-
-def _example(motif: Motif) -> str:
-    return f"{Path(motif.model).name}: {', '.join(motif.place)}"

@@ -10,7 +10,7 @@ import click
 from xoptim.scaffold.new_pattern import family_folder, write_pattern
 from xoptim.scaffold.pack import write_pack
 
-from ..options import option, with_options
+from ..options import command, option
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,13 @@ class _Choices:
     )
 
 
-@click.command("new-pattern")
-@click.argument("name")
-@with_options(_Choices)
+@command("new-pattern", name=click.STRING)
 def new_pattern_command(name: str, choices: _Choices) -> None:
     """Start the pattern NAME, such as ReluReluPattern: a file in the current folder that runs and passes its tests."""
     if choices.family and choices.pack is not None:
         raise click.UsageError("--family and --pack exclude each other")
     if choices.nodes and not choices.model:
-        raise click.UsageError("--nodes are those of a model: --from MODEL is missing")
+        raise click.UsageError("--nodes names nodes of a model: --from MODEL is missing")
     try:
         if choices.pack is not None:
             written = write_pack(name, choices.pack, choices.model, choices.nodes)

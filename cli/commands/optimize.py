@@ -21,8 +21,7 @@ from xoptim.proof import Proof, ProofOptions, prove
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
-from ..idle import refuse_idle
-from ..options import flag, growth, json_option, opset_option, option, providers_option, verify_option, with_options
+from ..options import choice, command, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
 from ..pipeline import Weights, drafted, summarize, verdict, write
 from ..preparation import Changes, check_sizes_fit, prepared
 from ..progress import Progress
@@ -30,10 +29,19 @@ from ..report_page import PageRequest
 from ..selection import SelectionWithRules
 from ..summary import Summary, print_summary
 from ..tables import print_json
-from ..validation import COMPARISON, VALUES, Comparison, check_values_used
+from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""
+
+
+def _growth(value: str | int) -> str:
+    """Bytes that folding may add."""
+    try:
+        OptimizationOptions(max_growth=value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,8 @@ class Choices:
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option()
     verify: bool = verify_option()
-    check: Literal["end", "each"] = option(
-        "Compare the results of the model, or also of each rewrite (with --no-verify: only of each rewrite).",
-        type=click.Choice(["end", "each"]),
-        default="end",
-        show_default=True,
+    check: Literal["end", "each"] = choice(
+        "Compare the results of the model, or also of each rewrite (with --no-verify: only of each rewrite).", "end", "each"
     )
     comparison: Comparison = field(default_factory=Comparison)
     changes: Changes = field(default_factory=Changes)
@@ -60,18 +65,13 @@ class Choices:
     roll: bool = flag("Write blocks that repeat as one Scan each, over stacked weights.")
     drop_unused_inputs: bool = flag("Remove inputs that nothing reads in the result.")
     weights: Weights = field(default_factory=Weights)
-    strategy: Literal["priority", "largest"] = option(
-        "Where matches overlap, prefer the earlier pattern, or the match with more nodes.",
-        type=click.Choice(["priority", "largest"]),
-        default="priority",
-        show_default=True,
+    strategy: Literal["priority", "largest"] = choice(
+        "Where matches overlap, prefer the earlier pattern, or the match with more nodes.", "priority", "largest"
     )
-    tag: bool = option(
-        "Name patterns in the metadata of the nodes they make.", "--tag/--no-tag", default=True, show_default=True
-    )
+    tag: bool = switch("Name patterns in the metadata of the nodes they make.")
     max_growth: str | None = option(
         "Bytes that folding may add: 500kB, 10% or unlimited (default: 10% or 1 MB, whichever is more).",
-        type=growth,
+        type=_growth,
         metavar="SIZE",
     )
     max_rounds: int | None = option("Most rounds of a phase.", type=click.IntRange(min=0))
@@ -101,11 +101,7 @@ class Choices:
         return found
 
     def optimization(self, progress: Progress) -> OptimizationOptions:
-        """The options of the optimizer.
-
-        Args:
-            progress: shows the rounds.
-        """
+        """The options of the optimizer."""
         return OptimizationOptions(
             patterns=self.selection.with_rules(),
             drop=self.selection.drop,
@@ -125,11 +121,8 @@ class Choices:
         )
 
 
-@click.command("optimize", context_settings={"allow_extra_args": True})
-@click.argument("model", type=MODEL)
-@with_options(Choices)
-@click.pass_context
-def optimize_command(context: click.Context, /, model: Path, choices: Choices) -> int:
+@command("optimize", extra=True, model=MODEL)
+def optimize_command(context: click.Context, model: Path, choices: Choices) -> int:
     """Optimize MODEL, prove that the result is equal, and write it.
 
     Exit code 0 when the written model was found equal, 1 when the models differ and nothing is written, 3 when it is written

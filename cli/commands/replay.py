@@ -13,7 +13,7 @@ from xoptim import Replayed, replay
 from xoptim.validate import library_file
 
 from ..exit_codes import DIFFERENT
-from ..options import json_option, providers_option, with_options
+from ..options import command, json_option, providers_option
 from ..tables import Rows, open_console, print_json
 from ..validation import custom_op_option
 
@@ -25,9 +25,7 @@ class _Choices:
     as_json: bool = json_option()
 
 
-@click.command("replay")
-@click.argument("dump", type=click.Path(path_type=Path))
-@with_options(_Choices)
+@command("replay", dump=click.Path(path_type=Path))
 def replay_command(dump: Path, choices: _Choices) -> int:
     """Check the rewrites again that DUMPPATTERNS has written into the folder DUMP; exit code 1 when one is wrong."""
     found = replay(dump, providers=choices.provider, custom_op_libs=tuple(map(library_file, choices.custom_op_lib)))

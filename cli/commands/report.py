@@ -13,10 +13,9 @@ from xoptim.bench import BenchOptions
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, writable
-from ..idle import refuse_idle
-from ..options import flag, provider_option, verify_option, with_options
+from ..options import command, flag, provider_option, refuse_idle
 from ..progress import Progress
-from ..validation import COMPARISON, VALUES, Comparison
+from ..validation import COMPARISON, VALUES, Comparison, verify_option
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models."""
@@ -31,10 +30,7 @@ class _Choices:
     comparison: Comparison = field(default_factory=Comparison)
 
 
-@click.command("report")
-@click.argument("first", type=MODEL)
-@click.argument("second", type=MODEL)
-@with_options(_Choices)
+@command("report", first=MODEL, second=MODEL)
 def report_command(first: Path, second: Path, choices: _Choices) -> int:
     """Draw FIRST and SECOND side by side, with the changes between them, as one HTML file.
 

@@ -8,12 +8,12 @@ import click
 
 from xoptim import resolve
 
+from ..options import command
 from ..selection import WORD
 from .list import opset_range, phase_of
 
 
-@click.command("show")
-@click.argument("pattern", type=WORD)
+@command("show", pattern=WORD)
 def show_command(pattern: str) -> None:
     """Show what PATTERN does, with its examples."""
     for cls in resolve(pattern):

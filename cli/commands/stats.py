@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
@@ -15,8 +14,7 @@ from xoptim.bench.figures import bytes_text
 from xoptim.diagnose.costs import Cost, Costs, model_costs
 
 from ..files import MODEL
-from ..idle import refuse_idle
-from ..options import flag, json_option, with_options
+from ..options import command, flag, json_option, refuse_idle
 from ..tables import Rows, open_console, print_json
 from ..validation import dims_option, read_dims
 
@@ -30,9 +28,7 @@ class _Choices:
     as_json: bool = json_option()
 
 
-@click.command("stats")
-@click.argument("model", type=MODEL)
-@with_options(_Choices)
+@command("stats", model=MODEL)
 def stats_command(model: Path, choices: _Choices) -> None:
     """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks that repeat.
 

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from xoptim import tune
-from xoptim.tuning import Trial, TuneOptions, TuningReport
+from xoptim.tuning import TuneOptions, TuningReport
 
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
-from ..idle import refuse_idle
 from ..limits import MEMORY_BOUND
-from ..options import POSITIVE, flag, json_option, option, provider_option, with_options
+from ..options import POSITIVE, command, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json
@@ -30,17 +28,13 @@ class _Choices:
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
     threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
-    include: tuple[str, ...] = option("Try these patterns too, such as finite (repeatable).", multiple=True, metavar="WORD")
+    include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
     values: Values = field(default_factory=Values)
-    budget: float = option(
-        "Time of the search and the proof.", type=POSITIVE, default=120, show_default=True, metavar="SECONDS"
-    )
+    budget: float = option("Time of the search and the proof.", type=POSITIVE, default=120, metavar="SECONDS")
     as_json: bool = json_option()
 
 
-@click.command("tune")
-@click.argument("model", type=MODEL)
-@with_options(_Choices)
+@command("tune", model=MODEL)
 def tune_command(model: Path, choices: _Choices) -> int:
     """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
 
@@ -64,8 +58,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
         progress.say("writing")
         written = found.save(target)
     if choices.as_json:
-        shown = {"model": str(model), "written": [str(path) for path in written], **found.report.to_json()}
-        print_json(shown)
+        print_json({"model": str(model), "written": [str(path) for path in written], **found.report.to_json()})
     else:
         _show(found.report, written)
     failure = next((each for each in found.report.optimization.validation if not each.ok), None)
@@ -80,12 +73,17 @@ def _show(report: TuningReport, written: list[Path]) -> None:
     rows = Rows("tried", "time / original", "", prose={""})
     for trial in report.trials:
         chosen = trial.label == report.label
-        rows.add(trial.label, "" if trial.ratio is None else _ratio(trial), _outcome(trial), style="bold" if chosen else "")
+        ratio = "" if trial.ratio is None else "{:.3f} ({:.3f} to {:.3f})".format(trial.ratio.value, *trial.ratio.interval)
+        outcome = trial.reason or _WORDS.get(trial.verdict, trial.verdict)
+        rows.add(trial.label, ratio, outcome, style="bold" if chosen else "")
     rows.print(console)
     console.print()
     for label, reason in report.refuted:
         console.print(f"refused     {label}: {reason}", highlight=False)
-    _show_choice(console, report)
+    nodes = f"{report.optimization.nodes_before} → {report.optimization.nodes_after} nodes"
+    if not report.is_faster:
+        console.print("result      nothing is measurably faster than the original", highlight=False)
+    console.print(f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False)
     searched = f"tried {len(report.trials) - 1}" + (f" of {len(report.trials) - 1 + report.left}" if report.left else "")
     rest = "" if not report.left else " (a larger --budget tries the rest)"
     console.print(f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False)
@@ -95,20 +93,3 @@ def _show(report: TuningReport, written: list[Path]) -> None:
     for each in report.optimization.validation:
         console.print(f"validation  {', '.join(each.providers)}: {each.summary()}", highlight=False)
     console.print(f"written     {', '.join(map(str, written))}", highlight=False)
-
-
-def _show_choice(console: Console, report: TuningReport) -> None:
-    nodes = f"{report.optimization.nodes_before} → {report.optimization.nodes_after} nodes"
-    if not report.is_faster:
-        console.print("result      nothing is measurably faster than the original", highlight=False)
-    console.print(f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False)
-
-
-def _ratio(trial: Trial) -> str:
-    assert trial.ratio is not None
-    low, high = trial.ratio.interval
-    return f"{trial.ratio.value:.3f} ({low:.3f} to {high:.3f})"
-
-
-def _outcome(trial: Trial) -> str:
-    return trial.reason or _WORDS.get(trial.verdict, trial.verdict)

@@ -11,8 +11,7 @@ from xoptim import verify
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL
-from ..idle import refuse_idle
-from ..options import flag, json_option, providers_option, with_options
+from ..options import command, flag, json_option, providers_option, refuse_idle
 from ..tables import print_json
 from ..validation import Comparison, check_values_used
 
@@ -26,18 +25,14 @@ class _Choices:
     as_json: bool = json_option()
 
 
-@click.command("verify")
-@click.argument("original", type=MODEL)
-@click.argument("other", type=MODEL)
-@with_options(_Choices)
+@command("verify", original=MODEL, other=MODEL)
 def verify_command(original: Path, other: Path, choices: _Choices) -> int:
     """Run ORIGINAL and OTHER on the same values and compare.
 
     Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
     """
     refuse_idle(choices.comparison.idle(choices.provider))
-    options = choices.comparison.read(choices.provider, exact=choices.exact)
-    options = replace(options, exactness="exact" if choices.exact else "rounding", fewer_inputs=choices.fewer_inputs)
+    options = replace(choices.comparison.read(choices.provider, exact=choices.exact), fewer_inputs=choices.fewer_inputs)
     reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
     check_values_used(reports, options)
     if choices.as_json:
