@@ -82,7 +82,7 @@ def output_option(text: str = "File to write (default: MODEL.opt.onnx beside it)
 
 
 def models_in(folder: Path) -> list[Path]:
-    """The files of a folder that have the name of a model, in order; none when it is not a folder."""
+    """The model files in a folder, sorted; none when it is not a folder."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file())

@@ -1,4 +1,4 @@
-"""A limit of the memory of the process, so that it ends with an error message and not by a kill of the system."""
+"""A memory limit for this process, so that it ends with an error message instead of being killed by the system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHARE: Final = 0.95  # of what is free
 
 
 class MemoryBound:
-    """Limits the private memory of this process to the free memory at its start.
+    """Limits the private memory of this process to the memory that is free at its start.
 
     Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message; without it, Linux grants
     them and kills a process, often another one, when they are used. On other systems there is no limit.
@@ -35,7 +35,7 @@ class MemoryBound:
             self._before = before
 
     def lift_for(self, providers: Sequence[str]) -> None:
-        """Remove the limit unless all of these execution providers are the processor."""
+        """Remove the limit when any of these execution providers is not the CPU."""
         if resolve_providers(providers) != resolve_providers(("cpu",)):
             self.lift()
 

@@ -84,7 +84,7 @@ class DefaultGroup(click.Group):
 )
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
-def xopt(**_: Any) -> None:
+def xopt(config: str | None, no_config: bool) -> None:
     """Optimize ONNX models by patterns, and prove that they still compute the same numbers.
 
     \b
@@ -177,7 +177,7 @@ def _reason(error: OSError) -> str:
 
 
 def _report_ignored(ignored: Any) -> None:
-    """Report an exception that Python ignores, except a lack of memory in a destructor: an error follows that says so."""
+    """Report an exception that Python ignores, except a lack of memory in a destructor: an error message about it follows."""
     if not issubclass(ignored.exc_type, MemoryError):
         sys.__unraisablehook__(ignored)
 

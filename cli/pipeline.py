@@ -25,7 +25,7 @@ class Weights:
     """The options that say where the weights of the result are."""
 
     external_data: bool = flag("Write weights to a file of their own.")
-    share_weights: bool = flag("Refer to the file of MODEL's weights in place of copying it.")
+    share_weights: bool = flag("Refer to the file of MODEL's weights instead of copying it.")
 
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
@@ -44,7 +44,7 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
 
 
 def drafted(target: Path, weights: Weights, *, dry_run: bool = False) -> Draft:
-    """Where the result is kept until it is approved: beside the target, or nowhere that stays."""
+    """Where the result is kept until it is approved: beside the target, unless it is a stream or a dry run."""
     streams = dry_run or target == STANDARD_OUTPUT
     return Draft(None if streams else target, external=weights.external_data or None, share_weights=weights.share_weights)
 

@@ -16,13 +16,13 @@ _FILES: Final = ("xoptim.toml", "pyproject.toml")
 SETTINGS: Final = "xopt-settings"
 """The name under which the context of a command has the file."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
-"""Options that make no sense for all models of a folder."""
+"""Options that make sense for one model only."""
 _EXTENDS: Final = {"batch": "optimize"}
 """Commands for which the settings of another one count too."""
 
 
 def place_of(error: click.ClickException) -> str:
-    """The beginning of the message about a value that a file of settings gives: its name; empty for other errors."""
+    """The settings file that gave a bad value, as the beginning of the message; empty for other errors."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None or error.param.name is None:
         return ""
     is_setting = error.ctx.get_parameter_source(error.param.name) is ParameterSource.DEFAULT_MAP
@@ -30,7 +30,7 @@ def place_of(error: click.ClickException) -> str:
 
 
 def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
-    """The command line without ``--config`` and ``--no-config``, and the file of the settings that it asks for or implies.
+    """The command line without ``--config`` and ``--no-config``, and the settings file to use.
 
     Raises:
         click.UsageError: when a file is missing from ``--config``, or it does not exist.

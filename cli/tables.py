@@ -1,4 +1,4 @@
-"""Output: JSON, and tables that never truncate a cell: what a narrow terminal has no room for goes below its row."""
+"""Print JSON, and tables that never truncate a cell: cells that do not fit go below their row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the commands that run models, and of those that compare two."""
+"""Options of the commands that run or compare models."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ COMPARISON: Final = [*(name for name in names_of(Comparison) if name not in VALU
 
 
 def check_values_used(reports: Sequence[ValidationReport], options: ValidationOptions) -> None:
-    """Raise when values of the user could not be used in the comparison."""
+    """Raise when the user's values could not be used in the comparison."""
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
@@ -146,7 +146,7 @@ def read_dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 def named_parts(text: str) -> list[str]:
-    """``batch=4,seq=8`` as two parts; a text in which a part lacks its ``=`` is one part."""
+    """``batch=4,seq=8`` as two parts; a text is one part when any part lacks its ``=``."""
     parts = text.split(",")
     return parts if all("=" in part for part in parts) else [text]
 

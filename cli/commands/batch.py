@@ -43,7 +43,7 @@ class _Choices:
 
 @dataclass(frozen=True)
 class _Shared(Choices):
-    """The options of ``xopt MODEL`` without those that make no sense for many models, or that a batch has itself."""
+    """The options of ``xopt MODEL`` without those that make no sense for many models, or that a batch defines itself."""
 
     output: Path | None = None
     in_place: bool = False
@@ -118,7 +118,7 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
 
 
 def _named(option: str, value: Any) -> list[Path]:
-    """The files that an option names; none for an option that names none."""
+    """The files that an option names, if any."""
     if option not in _NAMING_FILES or value is None:
         return []
     texts = value if isinstance(value, (list, tuple)) else [value]
@@ -152,7 +152,7 @@ class _Display:
 
     @property
     def state(self) -> str:
-        """How far the batch has come."""
+        """The progress in words."""
         return f"{self._step.done} of {self._step.total} models are done"
 
     def show(self, step: Step) -> None:

@@ -99,7 +99,7 @@ def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
 
 
 def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
-    """Compare a model with what it was."""
+    """Compare a model with a former revision."""
     checks = choices.comparison.read(choices.provider, exact=choices.exact)
     with at_revision(model, revision) as former:
         if former is None:

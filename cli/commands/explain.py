@@ -62,7 +62,7 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
 
 
 def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
-    """The reasons why a pattern that matches is not applied all the same."""
+    """The reasons why a pattern that matches is still not applied."""
     if not matches or name not in installed_patterns():
         return
     if name not in {each.name() for each in resolve("default")}:

@@ -24,7 +24,7 @@ class _Choices:
 def extract_command(model: Path, choices: _Choices) -> None:
     """Write the part of MODEL that computes some values from others.
 
-    Inputs of MODEL that the part needs besides become inputs of it too. Weights, local functions and metadata come along.
+    Inputs of MODEL that the part also needs become its inputs too. Weights, local functions and metadata come along.
     """
     target = target_of(model, choices.output, False, streams=True)
     part = extract(model, _listed(choices.inputs), _listed(choices.outputs))

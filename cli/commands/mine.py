@@ -26,7 +26,7 @@ class _Choices:
 
 @command("mine", models={"metavar": "MODEL...", "type": MODEL, "nargs": -1, "required": True})
 def mine_command(models: tuple[Path, ...], choices: _Choices) -> None:
-    """List the subgraphs of a few connected nodes that occur most often in MODELs, which patterns may take up.
+    """List the subgraphs of a few connected nodes that occur most often in MODELs, candidates for new patterns.
 
     A form is the expression of a subgraph without attributes: small letters are computed values, capital letters constants. In
     places that are exclusive, nothing else reads the results inside. Mine optimized models to see what the patterns leave.

@@ -163,7 +163,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         if not summary.refusal(choices.strict):
             _add_figures(summary, subject, proof, choices, progress)
         drawn = None if summary.refusal(choices.strict) else page.draw(subject, proof, summary, progress)
-        # Nothing that takes long comes after it, so that an interrupted command has written nothing, as its message says.
+        # Nothing slow comes after this, so that an interrupted command has written nothing, as its message says.
         summary.written = write(proof, draft, summary, progress, strict=choices.strict, dry_run=choices.dry_run)
         summary.page = page.save(drawn)
     if choices.as_json:
@@ -196,7 +196,7 @@ def _add_figures(summary: Summary, subject: Path | Source, proof: Proof, choices
 
 
 def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:
-    """Raise for words after the model, with the command that may be meant."""
+    """Raise for words after the model, naming the command that may be meant."""
     if others and group is not None and isinstance(group.command, click.Group) and others[0] in group.command.commands:
         raise click.UsageError(f"the command comes first: `xopt {others[0]} {model}`")
     if others:

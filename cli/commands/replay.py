@@ -27,7 +27,7 @@ class _Choices:
 
 @command("replay", dump=click.Path(path_type=Path))
 def replay_command(dump: Path, choices: _Choices) -> int:
-    """Check the rewrites again that DUMPPATTERNS has written into the folder DUMP; exit code 1 when one is wrong."""
+    """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again; exit code 1 when one is wrong."""
     found = replay(dump, providers=choices.provider, custom_op_libs=tuple(map(library_file, choices.custom_op_lib)))
     if choices.as_json:
         print_json([each.to_json() for each in found])
