@@ -15,8 +15,10 @@ import click
 
 from xoptim.diagnose.explanation import similar
 
+from .options import option
+
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
-"""Stands for standard output, which ``-o -`` names."""
+"""The path that means standard output, as ``-o -`` does."""
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
 _STREAM_FOLDER: Final = re.compile(rf"[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -24,13 +26,10 @@ _SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".
 
 
 class ModelFile(click.Path):
-    """A model to read; ``-`` stands for standard input.
+    """A model to read; ``-`` means standard input.
 
     A stream is copied to a temporary file, which is removed when the command ends: the model is read more than once.
     """
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path of a file that exists."""
@@ -60,10 +59,7 @@ class ModelFile(click.Path):
 
 
 class OutputFile(click.Path):
-    """A file to write; ``-`` stands for standard output."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
+    """A file to write; ``-`` means standard output."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
@@ -76,26 +72,24 @@ class OutputFile(click.Path):
         return STANDARD_OUTPUT if value == "-" else Path(value)
 
 
-MODEL: Final = ModelFile()
-OUTPUT: Final = OutputFile()
+MODEL: Final = ModelFile(path_type=Path)
+OUTPUT: Final = OutputFile(path_type=Path)
+
+
+def output_option(text: str = "File to write (default: MODEL.opt.onnx beside it).", **settings: Any) -> Any:
+    """The option ``--output``."""
+    return option(text, "-o", "--output", type=OUTPUT, **settings)
 
 
 def models_in(folder: Path) -> list[Path]:
-    """The files of a folder that have the name of a model, in order; none when it is not a folder."""
+    """The model files in a folder, sorted; none when it is not a folder."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file())
 
 
 def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool = False) -> Path:
-    """The file of the result; raises before any work when it cannot be written.
-
-    Args:
-        model: the file of the input.
-        output: the file that the user chose.
-        in_place: whether the input is overwritten.
-        streams: whether the result may be written to standard output.
-    """
+    """The file of the result; raises before any work when it cannot be written. ``streams`` allows standard output."""
     if in_place and output is not None:
         raise click.UsageError("--in-place and --output exclude each other")
     if is_stream(model) and (in_place or output is None):
@@ -107,12 +101,7 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
 
 
 def writable(target: Path, *, streams: bool = False) -> Path:
-    """The same file; raises when it is known that it cannot be written.
-
-    Args:
-        target: the file.
-        streams: whether standard output will do.
-    """
+    """The same file; raises when it is known that it cannot be written. ``streams`` allows standard output."""
     if target == STANDARD_OUTPUT:
         if not streams:
             raise click.UsageError("this command cannot write to standard output; give a file with -o FILE")

@@ -1,18 +1,19 @@
-"""A limit of the memory of the process, so that it ends with an error message and not by a kill of the system."""
+"""A memory limit for this process, so that it ends with an error message instead of being killed by the system."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+from collections.abc import Sequence
 from typing import Final
 
-from xoptim.validate import available_memory, data_size
+from xoptim.validate import available_memory, data_size, resolve_providers
 
 _SHARE: Final = 0.95  # of what is free
 
 
 class MemoryBound:
-    """Limits the private memory of this process to the free memory at its start.
+    """Limits the private memory of this process to the memory that is free at its start.
 
     Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message; without it, Linux grants
     them and kills a process, often another one, when they are used. On other systems there is no limit.
@@ -32,6 +33,11 @@ class MemoryBound:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (used + int(_SHARE * free), before[1]))
             self._before = before
+
+    def lift_for(self, providers: Sequence[str]) -> None:
+        """Remove the limit when any of these execution providers is not the CPU."""
+        if resolve_providers(providers) != resolve_providers(("cpu",)):
+            self.lift()
 
     def lift(self) -> None:
         """Remove the limit: drivers of accelerators reserve far more than they use."""

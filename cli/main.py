@@ -20,30 +20,14 @@ from click.shell_completion import CompletionItem
 from xoptim import XoptimError, __version__
 from xoptim.diagnose.explanation import similar
 
-from .batching import batch_command
-from .benchmarking import bench_command
-from .bisection import bisect_command
-from .checking import check_command
-from .comparison import diff_command
-from .completion import VARIABLE, completion_command
-from .doctor import doctor_command
-from .ending import INTERRUPTED, TERMINATED, Terminated, terminate
-from .explanation import apply_command, explain_command, find_command, replay_command
+from .commands import COMMANDS
+from .commands.completion import VARIABLE
+from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, terminate
 from .files import readable
-from .inspection import list_command, show_command, stats_command
 from .limits import MEMORY_BOUND
-from .mining import mine_command
-from .optimization import optimize_command
-from .parts import extract_command, infer_command
-from .reporting import report_command
-from .scaffolding import new_pattern_command
 from .settings import SETTINGS, place_of, read_settings, taken_from
-from .tuning import tune_command
-from .verification import verify_command
 
-BAD_USAGE = 2
-UNREAD = 141
-_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help by itself
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help itself
 
 
 class _Warnings(logging.Handler):
@@ -67,8 +51,7 @@ class DefaultGroup(click.Group):
             if settings is not None:
                 ctx.default_map = read_settings(settings, self.commands)
                 ctx.meta[SETTINGS] = settings
-        plain = ("--help", "-h", "--version")
-        if args and args[0] not in self.commands and args[0] not in plain:
+        if args and args[0] not in (*self.commands, "--help", "-h", "--version"):
             if not ctx.resilient_parsing:
                 self._check_spelling(args[0])
             args = ["optimize", *args]
@@ -80,9 +63,7 @@ class DefaultGroup(click.Group):
 
     def _check_spelling(self, word: str) -> None:
         """Raise for a word that is not a file and is almost the name of a command."""
-        if word in ("help", "version") and not Path(word).exists():
-            raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt --{word}`?")
-        near = similar(word, self.commands)
+        near = [f"--{word}"] if word in ("help", "version") else similar(word, self.commands)
         if near and not Path(word).exists():
             raise click.UsageError(f"there is no command or file {word!r}; did you mean `xopt {near[0]}`?")
 
@@ -99,14 +80,11 @@ class DefaultGroup(click.Group):
 
 @click.group(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
 @click.option(
-    "--config",
-    type=click.Path(),
-    metavar="FILE",
-    help="File of settings (default: the nearest xoptim.toml or pyproject.toml).",
+    "--config", type=click.Path(), metavar="FILE", help="File of settings (default: the nearest xoptim.toml or pyproject.toml)."
 )
 @click.option("--no-config", is_flag=True, help="Use no file of settings.")
 @click.version_option(__version__, prog_name="xopt")
-def xopt(**_: Any) -> None:
+def xopt(config: str | None, no_config: bool) -> None:
     """Optimize ONNX models by patterns, and prove that they still compute the same numbers.
 
     \b
@@ -129,7 +107,7 @@ def xopt(**_: Any) -> None:
     xopt doctor                        versions, providers, skipped patterns
 
     Write ./list for a model with the name of a command. `xopt optimize --help` lists the options; --config and --no-config
-    may stand anywhere.
+    may be anywhere.
 
     \b
     Exit codes: 0  done; the written model was found equal
@@ -139,21 +117,12 @@ def xopt(**_: Any) -> None:
     """
 
 
-for _command in (
-    *(optimize_command, list_command, show_command, verify_command, stats_command, bench_command, tune_command),
-    *(explain_command, find_command, apply_command, replay_command, bisect_command, new_pattern_command),
-    *(batch_command, extract_command, infer_command, completion_command, doctor_command, diff_command),
-    *(mine_command, report_command, check_command),
-):
+for _command in COMMANDS:
     xopt.add_command(_command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code.
-
-    0: done, 1: models differ, 2: bad usage or unreadable input, 3: written, but not validated: onnxruntime cannot run the
-    original, or its results are not evidence, or its weights do not fit into memory.
-    """
+    """Run a command line; returns the exit code (see ``xopt --help``)."""
     logger = logging.getLogger("xoptim")
     logger.addHandler(_WARNINGS)
     try:
@@ -199,7 +168,7 @@ def _say(message: str, code: int) -> int:
 
 
 def _reason(error: OSError) -> str:
-    """The message about an error of the system; those of files that are written name the file."""
+    """The message about an error of the system; it names the file that cannot be used."""
     if error.filename is not None:
         return f"cannot use {str(error.filename)!r}: {error.strerror}; nothing was written"
     if isinstance(error, FileNotFoundError):
@@ -208,7 +177,7 @@ def _reason(error: OSError) -> str:
 
 
 def _report_ignored(ignored: Any) -> None:
-    """Report an exception that Python ignores, except a lack of memory in a destructor: an error follows that says so."""
+    """Report an exception that Python ignores, except a lack of memory in a destructor: an error message about it follows."""
     if not issubclass(ignored.exc_type, MemoryError):
         sys.__unraisablehook__(ignored)
 

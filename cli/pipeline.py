@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
+import onnx
 
-from xoptim import GraphBuilder, ModelError, installed_patterns
+from xoptim import GraphBuilder, ModelError, installed_patterns, save
+from xoptim.api.preparing import serialized
 from xoptim.proof import Draft, Proof, shared_files
 
+from .exit_codes import DIFFERENT, NOT_VALIDATED
 from .files import STANDARD_OUTPUT
+from .options import flag
 from .progress import Progress
 from .summary import Summary
 
-DIFFERENT = 1
-NOT_VALIDATED = 3
+
+@dataclass(frozen=True)
+class Weights:
+    """The options that say where the weights of the result are."""
+
+    external_data: bool = flag("Write weights to a file of their own.")
+    share_weights: bool = flag("Refer to the file of MODEL's weights instead of copying it.")
 
 
 def protect_weights(builder: GraphBuilder, target: Path) -> None:
@@ -27,51 +36,26 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
 
 
 def summarize(model: Path, target: Path, proof: Proof) -> Summary:
-    """The summary so far.
-
-    Args:
-        model: the input.
-        target: the file of the result.
-        proof: the optimized model, and its comparison.
-    """
+    """The summary so far."""
     report, after = proof.report, proof.builder.count_types()
     made = {op_type for name, cls in installed_patterns().items() if name in report.applied for op_type in cls.unchecked}
-    return Summary(
-        model=model,
-        target=target,
-        before=proof.before,
-        after=after,
-        unchecked=sorted(made & set(after)),
-        bytes_before=model.stat().st_size + proof.external_before,
-        applied=report.applied,
-        exactness=report.exactness,
-        load_seconds=proof.load_seconds,
-        optimize_seconds=proof.optimize_seconds,
-        validate_seconds=proof.validate_seconds,
-        opsets=(proof.opset_before, proof.builder.model.opsets.get("", 0)),
-        reports=proof.reports,
-        left_out=proof.left_out,
-        unfolded=report.unfolded,
-        each=proof.each,
-        repetitions=report.repetitions,
-        unused_inputs=report.unused_inputs,
-        dropped_inputs=report.dropped_inputs,
-    )
+    size = model.stat().st_size + proof.external_before
+    return Summary(model, target, proof, report, after, unchecked=sorted(made & set(after)), bytes_before=size)
 
 
-def drafted(target: Path, choices: dict[str, Any]) -> Draft:
-    """Where the result is kept until it is approved: beside the target, or nowhere that stays."""
-    streams = choices["dry_run"] or target == STANDARD_OUTPUT
-    external = choices["external_data"] or None
-    return Draft(None if streams else target, external=external, share_weights=choices["share_weights"])
+def drafted(target: Path, weights: Weights, *, dry_run: bool = False) -> Draft:
+    """Where the result is kept until it is approved: beside the target, unless it is a stream or a dry run."""
+    streams = dry_run or target == STANDARD_OUTPUT
+    return Draft(None if streams else target, external=weights.external_data or None, share_weights=weights.share_weights)
 
 
 def write(
-    proof: Proof, draft: Draft, target: Path, summary: Summary, choices: dict[str, Any], progress: Progress
+    proof: Proof, draft: Draft, summary: Summary, progress: Progress, *, strict: bool, dry_run: bool = False
 ) -> list[Path]:
     """Write the result unless it was refuted, or ``--dry-run`` is given."""
-    refused = bool(summary.refusal(choices["strict"]))
-    if refused or choices["dry_run"]:
+    target = summary.target
+    refused = bool(summary.refusal(strict))
+    if refused or dry_run:
         summary.bytes_after = None if refused else proof.bytes_after
         return []
     progress.say("writing")
@@ -95,13 +79,22 @@ def write_stream(raw: bytes) -> None:
     sys.__stdout__.flush()
 
 
+def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str) -> None:
+    """Write a model, and say so: on standard error where the model goes to standard output."""
+    if target == STANDARD_OUTPUT:
+        write_stream(serialized(proto, model.parent))
+        click.echo(f"{summary}: standard output", err=True)
+    else:
+        click.echo(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
+
+
 def verdict(summary: Summary, strict: bool) -> int:
     """Return the exit code, and print a line with the reason when it is not 0."""
     reason = summary.refusal(strict)
     if reason:
         click.echo(f"xopt: error: {reason}", err=True)
         return DIFFERENT
-    doubtful = next((report for report in summary.reports if not report.ok), None)
+    doubtful = next((report for report in summary.proof.reports if not report.ok), None)
     if doubtful is not None:
         click.echo(f"xopt: warning: {doubtful.summary()}", err=True)
         return NOT_VALIDATED

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -12,39 +12,31 @@ from xoptim import Preparation, ValidationOptions, ValidationReport, verify
 from xoptim.api.preparing import Source, prepared_source
 
 from .files import is_stream
+from .options import flag, option, repeated
 from .validation import named_parts
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
+@dataclass(frozen=True)
+class Changes:
+    """The options that change inputs, outputs and sizes."""
 
-def preparation_options(command: Command) -> Command:
-    """Add the options that change inputs, outputs and sizes."""
-    for option in (
-        click.option("--strip", is_flag=True, help="Remove doc strings, and metadata of nodes and values."),
-        click.option(
-            "--rename", multiple=True, metavar="OLD=NEW", help="Rename an input or output; several with commas (repeatable)."
-        ),
-        click.option("--keep-output", multiple=True, metavar="NAME", help="Make a result an output (repeatable)."),
-        click.option("--drop-output", multiple=True, metavar="NAME", help="Remove an output (repeatable)."),
-        click.option("--free", default="", metavar="NAME", help="Make the fixed leading size of the inputs this dimension."),
-        click.option(
-            "--fix", multiple=True, metavar="NAME=SIZE", help="Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224."
-        ),
-    ):
-        command = option(command)
-    return command
+    fix: tuple[str, ...] = repeated("Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE")
+    free: str = option("Make the fixed leading size of the inputs this dimension.", default="", metavar="NAME")
+    drop_output: tuple[str, ...] = repeated("Remove an output (repeatable).", metavar="NAME")
+    keep_output: tuple[str, ...] = repeated("Make a result an output (repeatable).", metavar="NAME")
+    rename: tuple[str, ...] = repeated("Rename an input or output; several with commas (repeatable).", metavar="OLD=NEW")
+    strip: bool = flag("Remove doc strings, and metadata of nodes and values.")
 
-
-def chosen_preparation(choices: dict[str, Any]) -> Preparation:
-    """The changes of a command line; raises when one cannot be read."""
-    return Preparation(
-        free=choices["free"],
-        fix=_sizes(choices["fix"]),
-        drop_outputs=choices["drop_output"],
-        keep_outputs=choices["keep_output"],
-        rename=dict(_names(part) for text in choices["rename"] for part in named_parts(text)),
-        strip=choices["strip"],
-    )
+    def read(self) -> Preparation:
+        """The changes; raises when one cannot be read."""
+        return Preparation(
+            free=self.free,
+            fix=_sizes(self.fix),
+            drop_outputs=self.drop_output,
+            keep_outputs=self.keep_output,
+            rename=dict(_names(part) for text in self.rename for part in named_parts(text)),
+            strip=self.strip,
+        )
 
 
 def prepared(model: Path, preparation: Preparation) -> Path | Source:
@@ -62,7 +54,7 @@ def check_sizes_fit(
 
 
 def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:
-    """``batch=1,seq=128`` and ``x=1,3,224,224``: a part without ``=`` is a further size of the name before it."""
+    """``batch=1,seq=128`` and ``x=1,3,224,224``: a part without ``=`` is one more size of the preceding name."""
     found: dict[str, list[int]] = {}
     for text in texts:
         name = ""

@@ -12,11 +12,7 @@ from xoptim import Event
 
 
 class Progress:
-    """Shows the step and its progress on standard error; shows nothing when that is not a terminal.
-
-    Args:
-        enabled: whether to show anything.
-    """
+    """Shows the step and its progress on standard error, if ``enabled`` and if that is a terminal."""
 
     def __init__(self, enabled: bool) -> None:
         console = Console(stderr=True)
@@ -35,12 +31,9 @@ class Progress:
 
     def event(self, event: Event) -> None:
         """Update the line from an event of the optimizer."""
-        if self._status is None:
-            return
-        if event.kind == "applied":
-            self._rewrites += 1
-        elif event.kind == "round":
-            self._status.update(f"optimizing: {event.nodes} nodes, {self._rewrites} rewrites")
+        self._rewrites += event.kind == "applied"
+        if event.kind == "round":
+            self.say(f"optimizing: {event.nodes} nodes, {self._rewrites} rewrites")
 
     def __enter__(self) -> Self:
         if self._status is not None:

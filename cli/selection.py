@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
-from xoptim import Query, Rewrite, UnknownPatternError, database, select
+from xoptim import Query, Rewrite, UnknownPatternError, database, read_rules, select
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from .options import option, repeated
 
 
 class PatternWord(click.types.StringParamType):
-    """The name of a pattern, or another word that selects patterns."""
+    """The name of a pattern, or another word that selects patterns; its reader reports an unknown one."""
 
     name = "WORD"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text; whether it is known is decided when it is looked up, with the rules that the command reads."""
-        return str(value)
-
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The words that begin so."""
-        return [CompletionItem(word) for word in _words() if word.startswith(incomplete)]
+        """Completions of this prefix, names of patterns first."""
+        names = sorted(database().names())
+        words = (*names, *(word for word in database().words() if word not in names))
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
-class Selection(PatternWord):
+class SelectionText(PatternWord):
     """Words that are joined by ``+``, ``,`` and ``-``."""
 
     name = "SELECTION"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text, unless it removes patterns from nothing."""
+        """The text; fails when it begins by removing patterns, or when a word is unknown."""
         text = str(value).strip()
         if text.startswith("-"):
-            self.fail(f"{text!r} removes patterns from nothing; `default{text}` removes them from the default", param, ctx)
+            self.fail(f"{text!r} has no patterns to remove from; did you mean `default{text}`?", param, ctx)
         try:
             select(text)
         except UnknownPatternError as error:
@@ -45,44 +44,68 @@ class Selection(PatternWord):
         return text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The words with which the last one may go on."""
+        """Completions of the last word."""
         before, last = re.fullmatch(r"(.*[+,-])?(.*)", incomplete, re.DOTALL).groups("")  # type: ignore[union-attr]
         return [CompletionItem(before + item.value) for item in super().shell_complete(ctx, param, last)]
 
 
 WORD: Final = PatternWord()
-SELECTION: Final = Selection()
-drop_option: Final = click.option("--drop", type=WORD, multiple=True, metavar="NAME", help="Leave a pattern out (repeatable).")
+SELECTION: Final = SelectionText()
+RULES: Final = click.Path()
+"""A file of rules; its reader reports what is wrong with it."""
 
 
-def selection_options(default: str) -> Callable[[Command], Command]:
-    """Add the options that choose patterns.
-
-    Args:
-        default: the selection without ``--patterns``.
-    """
-
-    def add(command: Command) -> Command:
-        for name, effect in (("--exclude", "Remove"), ("--require", "Keep only"), ("--include", "Add")):
-            text = f"{effect} the patterns with this word (repeatable)."
-            command = click.option(name, type=WORD, multiple=True, metavar="TAG", help=text)(command)
-        text = 'Selection such as "default+onnxruntime-Gelu".'
-        return click.option("--patterns", type=SELECTION, default=default, show_default=True, help=text)(command)
-
-    return add
+def _patterns(default: str) -> Any:
+    return option('Selection such as "default+onnxruntime-Gelu".', type=SELECTION, default=default)
 
 
-def chosen_patterns(choices: dict[str, Any]) -> list[Rewrite]:
-    """The patterns that a command line chooses, in running order: ``--patterns`` and ``--include``, then the rest.
-
-    Raises:
-        UnknownPatternError: when a word is unknown.
-    """
-    query = Query.of(choices["patterns"]).including(*choices["include"])
-    return select(query.requiring(*choices["require"]).excluding(*choices["exclude"]))
+def _words(effect: str) -> Any:
+    return repeated(f"{effect} the patterns with this word (repeatable).", type=WORD, metavar="TAG")
 
 
-def _words() -> Iterable[str]:
-    """The words that select patterns, names first."""
-    names, words = database().names(), database().words()
-    return (*sorted(names), *(word for word in words if word not in names))
+@dataclass(frozen=True)
+class Selection:
+    """The options that choose patterns, ``default`` by default."""
+
+    patterns: str = _patterns("default")
+    include: tuple[str, ...] = _words("Add")
+    require: tuple[str, ...] = _words("Keep only")
+    exclude: tuple[str, ...] = _words("Remove")
+
+    def selected(self) -> list[Rewrite]:
+        """The patterns in running order: ``--patterns`` and ``--include``, then the rest.
+
+        Raises:
+            UnknownPatternError: when a word is unknown.
+        """
+        query = Query.of(self.patterns).including(*self.include)
+        return select(query.requiring(*self.require).excluding(*self.exclude))
+
+
+@dataclass(frozen=True)
+class SelectionOfAll(Selection):
+    """The options that choose patterns, all of them by default."""
+
+    patterns: str = _patterns("all")
+
+
+@dataclass(frozen=True)
+class SelectionWithRules(Selection):
+    """The options that choose patterns and rules in text form, and leave patterns out."""
+
+    rewrite: tuple[str, ...] = repeated("Run the rules of this file too (repeatable, in order).", type=RULES, metavar="FILE")
+    drop: tuple[str, ...] = repeated("Leave a pattern out (repeatable).", type=WORD, metavar="NAME")
+
+    def with_rules(self) -> Sequence[Rewrite | type[Rewrite]]:
+        """The selected patterns, and then the rules.
+
+        Raises:
+            TextRuleError: when a file contains a mistake.
+            click.UsageError: when a rule has the name of a pattern.
+        """
+        chosen, rules = self.selected(), read_rules(*self.rewrite)
+        for rule in rules:
+            if database().named(rule.name()):
+                place = rule.rule.match.place
+                raise click.UsageError(f"{place.file}:{place.line}: {rule.name()!r} is the name of a pattern; choose another")
+        return [*chosen, *rules]

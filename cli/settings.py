@@ -16,11 +16,13 @@ _FILES: Final = ("xoptim.toml", "pyproject.toml")
 SETTINGS: Final = "xopt-settings"
 """The name under which the context of a command has the file."""
 _OF_ONE_MODEL: Final = frozenset(("output", "in-place", "help"))
-"""Options that make no sense for all models of a folder."""
+"""Options that make sense for one model only."""
+_EXTENDS: Final = {"batch": "optimize"}
+"""Commands for which the settings of another one count too."""
 
 
 def place_of(error: click.ClickException) -> str:
-    """The beginning of the message about a value that a file of settings gives: its name; empty for other errors."""
+    """The settings file that gave a bad value, as the beginning of the message; empty for other errors."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None or error.param.name is None:
         return ""
     is_setting = error.ctx.get_parameter_source(error.param.name) is ParameterSource.DEFAULT_MAP
@@ -28,7 +30,7 @@ def place_of(error: click.ClickException) -> str:
 
 
 def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
-    """The command line without ``--config`` and ``--no-config``, and the file of the settings that it asks for or implies.
+    """The command line without ``--config`` and ``--no-config``, and the settings file to use.
 
     Raises:
         click.UsageError: when a file is missing from ``--config``, or it does not exist.
@@ -77,7 +79,7 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
     those that extend it.
 
     Raises:
-        click.UsageError: a name is not that of an option, or the file cannot be read.
+        click.UsageError: a name is not the name of an option, or the file cannot be read.
     """
     table = _table(path)
     if table is None:
@@ -95,7 +97,7 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
         own = own if isinstance(own, dict) else {}  # an option may have the name of a command: verify
         for key in own:
             _check(key, mine.keys(), path, name)
-        base = table.get(getattr(commands[name], "extends", ""), {})
+        base = table.get(_EXTENDS.get(name, ""), {})
         chosen = {key: value for key, value in {**everywhere, **base, **own}.items() if key in mine}
         defaults[name] = {mine[key].name or key: _value(mine[key], value, path, key) for key, value in chosen.items()}
     return defaults

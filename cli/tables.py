@@ -1,23 +1,35 @@
-"""Tables that cut nothing: where the terminal is too narrow for one, sentences and further columns go below their row."""
+"""Print JSON, and tables that never truncate a cell: cells that do not fit go below their row."""
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final
 
+import click
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from .files import readable
+
 _GAP: Final = 2
 _INDENT: Final = " " * 4
+_UNWRAPPED: Final = 1 << 16
+"""Columns of output that is not a terminal."""
 
 
-class _Row(NamedTuple):
-    cells: Sequence[str]
-    style: str
-    is_title: bool
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the command (rich would return 1, as for models that differ)."""
+        raise BrokenPipeError
+
+
+def open_console(*, to_stderr: bool = False) -> Console:
+    """Standard output, or standard error, without markup, since names may look like it. Piped lines are not wrapped."""
+    width = None if Console(stderr=to_stderr).is_terminal else _UNWRAPPED
+    return _Console(markup=False, emoji=False, soft_wrap=True, width=width, stderr=to_stderr)
 
 
 class Rows:
@@ -33,71 +45,54 @@ class Rows:
         self._headings = headings
         self._prose = prose
         self._right = right
-        self._rows: list[_Row] = []
+        self._rows: list[tuple[Sequence[str], str]] = []
 
     def add(self, *cells: str, style: str = "") -> None:
         """Add a row; cells that are missing at its end are empty."""
-        self._rows.append(_Row([*cells, *[""] * (len(self._headings) - len(cells))], style, False))
+        self._rows.append(([*cells, *[""] * (len(self._headings) - len(cells))], style))
 
     def add_title(self, text: str) -> None:
         """Add a title above the rows that follow."""
-        self._rows.append(_Row([text], "bold", True))
+        self.add(text, style="bold")
 
     def print(self, console: Console) -> None:
         """Print the rows as a table if it fits, else with the rest of each row below its beginning."""
-        widths = [self._width(number) for number in range(len(self._headings))]
-        if self._total(widths) <= console.width:
-            console.print(self._table(range(len(self._headings))))
+        rows = [(self._headings, "bold"), *self._rows]
+        widths = [max(map(cell_len, column)) + _GAP for column in zip(*(cells for cells, _ in rows), strict=True)]
+        if sum(widths) <= console.width:
+            console.print(self._table())
             return
-        plain = [number for number, heading in enumerate(self._headings) if heading not in self._prose]
-        beside = plain if self._total([widths[number] for number in plain]) <= console.width else [0]
-        below = [number for number in range(len(self._headings)) if number not in beside]
-        self._line(console, [self._headings[number] for number in beside], [widths[number] for number in beside], "bold")
-        for row in self._rows:
-            if row.is_title:
-                self._say(console, row.cells[0], row.style)
-                continue
-            self._line(console, [row.cells[number] for number in beside], [widths[number] for number in beside], row.style)
-            for number in below:
-                self._below(console, self._headings[number], row.cells[number])
+        columns = range(len(widths))
+        plain = [number for number in columns if self._headings[number] not in self._prose]
+        beside = plain if sum(widths[number] for number in plain) <= console.width else [0]
+        for cells, style in rows:
+            line = "".join(cells[number] + " " * (widths[number] - cell_len(cells[number])) for number in beside)
+            self._say(console, line.rstrip(), style)
+            for number in columns:
+                if number not in beside and cells is not self._headings:
+                    self._below(console, self._headings[number], cells[number])
 
-    def _width(self, number: int) -> int:
-        cells = [row.cells[number] for row in self._rows if number < len(row.cells)]
-        return max(map(cell_len, [self._headings[number], *cells]))
-
-    @staticmethod
-    def _total(widths: Sequence[int]) -> int:
-        return sum(widths) + _GAP * len(widths)
-
-    def _table(self, columns: Sequence[int]) -> Table:
+    def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        for number in columns:
-            heading = self._headings[number]
+        for heading in self._headings:
             table.add_column(heading, justify="right" if heading in self._right else "left", no_wrap=True)
-        for row in self._rows:
-            cells = [*row.cells, *[""] * (len(self._headings) - len(row.cells))]
-            table.add_row(*(cells[number] for number in columns), style=row.style or None)
+        for cells, style in self._rows:
+            table.add_row(*cells, style=style or None)
         return table
-
-    def _line(self, console: Console, cells: Sequence[str], widths: Sequence[int], style: str) -> None:
-        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
-        self._say(console, (" " * _GAP).join(padded).rstrip(), style)
 
     def _below(self, console: Console, heading: str, cell: str) -> None:
         if heading in self._prose:
-            wrapped = textwrap.wrap(
-                cell,
-                max(console.width, 20),
-                initial_indent=_INDENT,
-                subsequent_indent=_INDENT,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            for line in wrapped:
-                self._say(console, line)
+            width = max(console.width - len(_INDENT), 20 - len(_INDENT))
+            for line in textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False):
+                self._say(console, f"{_INDENT}{line}")
         elif cell:
             self._say(console, f"{_INDENT}{heading} {cell}")
 
     @staticmethod
     def _say(console: Console, text: str, style: str = "") -> None:
         console.print(text, style=style or None, soft_wrap=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; of a model that was read from a stream, without its temporary folder."""
+    click.echo(readable(json.dumps(value, indent=2)))

@@ -1,84 +1,24 @@
-"""Options of the commands that compare two models."""
+"""Options of the commands that run or compare models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Final, TypedDict
 
 import click
 import numpy as np
 
 from xoptim import ValidationOptions, ValidationReport
-from xoptim.validate import library_file, resolve_providers
+from xoptim.validate import library_file
 
 from .limits import MEMORY_BOUND
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-dims_option = click.option(
-    "--dim",
-    "dims",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Size of a symbolic dimension; several with commas (repeatable).",
-)
-custom_op_option = click.option(
-    "--custom-op-lib",
-    type=click.Path(),
-    multiple=True,
-    metavar="FILE",
-    help="Library of operators to load: a file, or onnxruntime-extensions (repeatable).",
-)
+from .options import POSITIVE, flag, names_of, option, repeated, switch
 
 
-def value_choices(command: Command) -> Command:
-    """Add the options for the values that models are run on, and for the operators that they need."""
-    for option in (
-        custom_op_option,
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random values."),
-        dims_option,
-        click.option(
-            "--feeds", type=click.Path(path_type=Path), metavar="FILE.npz", help="Values of inputs, in place of random ones."
-        ),
-        click.option(
-            "--test-data", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of test_data_set_*/input_*.pb files."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def check_choices(command: Command) -> Command:
-    """Add the options for the values on which models are compared, and for the tolerance."""
-    for option in (
-        click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance."),
-        click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance."),
-        click.option("--ulp", type=click.IntRange(min=0), help="Units in the last place, in place of tolerances."),
-        click.option("--tf32", is_flag=True, help="Let CUDA compute products in TF32, and compare accordingly."),
-        value_choices,
-        click.option(
-            "--run-limit",
-            type=click.FloatRange(min=0, min_open=True),
-            default=600,
-            show_default=True,
-            metavar="SECONDS",
-            help="Time after which a run of a model is stopped.",
-        ),
-        click.option(
-            "--validation-budget",
-            type=click.FloatRange(min=0, min_open=True),
-            metavar="SECONDS",
-            help="Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs).",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-class Values(TypedDict):
-    """The values of a command line that models are run on; fields of the options of a validation and of a benchmark."""
+class Inputs(TypedDict):
+    """Values that models are run on: fields of the options of a validation and of a benchmark."""
 
     dims: dict[str, int]
     feeds: dict[str, np.ndarray]
@@ -87,47 +27,117 @@ class Values(TypedDict):
     custom_op_libs: tuple[str, ...]
 
 
-def chosen_values(choices: dict[str, Any]) -> Values:
-    """The values of a command line; raises before any work when they cannot be used."""
-    return Values(
-        dims=chosen_dims(choices["dims"]),
-        feeds=_feeds(choices["feeds"]),
-        test_data=choices["test_data"],
-        seed=choices["seed"],
-        custom_op_libs=tuple(map(library_file, choices["custom_op_lib"])),
-    )
+def dims_option() -> Any:
+    """The option ``--dim``."""
+    text = "Size of a symbolic dimension; several with commas (repeatable)."
+    return repeated(text, "--dim", metavar="NAME=VALUE")
 
 
-def validation_options(choices: dict[str, Any]) -> ValidationOptions:
-    """The validation options of a command line; raises before any work when a file or a number cannot be used."""
-    chosen = [name for name in ("ulp", "rtol", "atol") if choices[name] is not None]
-    if choices["ulp"] is not None and len(chosen) > 1:
-        raise click.UsageError(f"--ulp takes the place of tolerances; leave out --{chosen[1]}")
-    if choices.get("exact") and chosen:
-        raise click.UsageError(f"--exact demands equal bits; leave out --{chosen[0]}")
-    if choices.get("verify", True) and resolve_providers(choices["provider"]) != resolve_providers(("cpu",)):
-        MEMORY_BOUND.lift()
-    return ValidationOptions(
-        rtol=choices["rtol"],
-        atol=choices["atol"],
-        ulp=choices["ulp"],
-        tf32=choices["tf32"],
-        providers=tuple(choices["provider"]),
-        run_limit=choices["run_limit"],
-        budget=choices["validation_budget"],
-        **chosen_values(choices),
+def custom_op_option() -> Any:
+    """The option ``--custom-op-lib``."""
+    text = "Library of operators to load: a file, or onnxruntime-extensions (repeatable)."
+    return repeated(text, type=click.Path(), metavar="FILE")
+
+
+def verify_option() -> Any:
+    """The options ``--verify`` and ``--no-verify``."""
+    return switch("Run both models and compare.")
+
+
+@dataclass(frozen=True)
+class Values:
+    """The options for the values that models are run on, and for the operators that they need."""
+
+    test_data: Path | None = option(
+        "Folder of test_data_set_*/input_*.pb files.", type=click.Path(path_type=Path), metavar="FOLDER"
     )
+    feeds: Path | None = option(
+        "Values of inputs, in place of random ones.", type=click.Path(path_type=Path), metavar="FILE.npz"
+    )
+    dims: tuple[str, ...] = dims_option()
+    seed: int = option("Seed of the random values.", type=click.IntRange(min=0), default=0, show_default=True)
+    custom_op_lib: tuple[str, ...] = custom_op_option()
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect beside others, each with the reason."""
+        return {} if self.test_data is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
+
+    def read(self) -> Inputs:
+        """The values; raises before any work when they cannot be used."""
+        libraries = tuple(map(library_file, self.custom_op_lib))
+        return Inputs(
+            dims=read_dims(self.dims),
+            feeds=_feeds(self.feeds),
+            test_data=self.test_data,
+            seed=self.seed,
+            custom_op_libs=libraries,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The options for the values on which models are compared, and for the tolerance."""
+
+    validation_budget: float | None = option(
+        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs).",
+        type=POSITIVE,
+        metavar="SECONDS",
+    )
+    run_limit: float = option("Time after which a run of a model is stopped.", type=POSITIVE, default=600, metavar="SECONDS")
+    values: Values = field(default_factory=Values)
+    tf32: bool = flag("Let CUDA compute products in TF32, and compare accordingly.")
+    ulp: int | None = option("Units in the last place, in place of tolerances.", type=click.IntRange(min=0))
+    rtol: float | None = option("Relative tolerance.", type=click.FloatRange(min=0))
+    atol: float | None = option("Absolute tolerance.", type=click.FloatRange(min=0))
+
+    def idle(self, providers: Sequence[str]) -> dict[str, str]:
+        """The parameters that have no effect beside others or on these providers, each with the reason."""
+        is_cuda = any(name.lower().startswith("cuda") for name in providers)
+        return self.values.idle() | ({"tf32": "without --provider cuda"} if self.tf32 and not is_cuda else {})
+
+    def read(self, providers: Sequence[str], *, exact: bool = False, runs: bool = True) -> ValidationOptions:
+        """The options of a validation; raises before any work when a file or a number cannot be used.
+
+        Args:
+            providers: where the models run.
+            exact: whether equal bits are demanded.
+            runs: whether the command runs the models whole.
+        """
+        chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
+        if self.ulp is not None and len(chosen) > 1:
+            raise click.UsageError(f"--ulp takes the place of tolerances; leave out --{chosen[1]}")
+        if exact and chosen:
+            raise click.UsageError(f"--exact demands equal bits; leave out --{chosen[0]}")
+        if runs:
+            MEMORY_BOUND.lift_for(providers)
+        return ValidationOptions(
+            rtol=self.rtol,
+            atol=self.atol,
+            ulp=self.ulp,
+            tf32=self.tf32,
+            exactness="exact" if exact else "rounding",
+            providers=tuple(providers),
+            run_limit=self.run_limit,
+            budget=self.validation_budget,
+            **self.values.read(),
+        )
+
+
+VALUES: Final = names_of(Values)
+"""Parameters of the values that models are run on."""
+COMPARISON: Final = [*(name for name in names_of(Comparison) if name not in VALUES), "exact"]
+"""Parameters that say how results are compared; some commands lack ``exact``."""
 
 
 def check_values_used(reports: Sequence[ValidationReport], options: ValidationOptions) -> None:
-    """Raise when values of the user could not be used in the comparison."""
+    """Raise when the user's values could not be used in the comparison."""
     unused = next((report for report in reports if report.cause == "run"), None)
     if unused is not None and (options.feeds or options.dims or options.test_data):
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
 
 
-def chosen_dims(texts: Sequence[str]) -> dict[str, int]:
-    """The sizes of a command line."""
+def read_dims(texts: Sequence[str]) -> dict[str, int]:
+    """The sizes that ``--dim`` gives."""
     found: dict[str, int] = {}
     for name, size in (_dimension(part) for text in texts for part in named_parts(text)):
         if found.setdefault(name, size) != size:
@@ -136,7 +146,7 @@ def chosen_dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 def named_parts(text: str) -> list[str]:
-    """``batch=4,seq=8`` as two parts; a text in which a part lacks its ``=`` is one part."""
+    """``batch=4,seq=8`` as two parts; a text is one part when any part lacks its ``=``."""
     parts = text.split(",")
     return parts if all("=" in part for part in parts) else [text]
 

@@ -36,8 +36,8 @@ _BRIEFLY = {
     ("xoptim.tuning.measurement", "_TURNS"): 0.001,
     ("xoptim.tuning.measurement", "PROFILED"): 0.001,
     ("xoptim.tuning.speed", "SECONDS"): 0.1,
-    ("xoptim.cli.optimization", "PATIENCE"): 0.01,
-    ("xoptim.cli.reporting", "_PATIENCE"): 0.01,
+    ("xoptim.cli.commands.optimize", "PATIENCE"): 0.01,
+    ("xoptim.cli.commands.report", "PATIENCE"): 0.01,
 }
 """Seconds of measurements. Each of them has a fewest number of runs besides, which is left as it is."""
 

@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE

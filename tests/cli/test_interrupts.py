@@ -139,7 +139,7 @@ def test_a_target_in_a_folder_that_is_missing(xopt: Xopt) -> None:
 def test_what_takes_long_comes_before_the_model_is_written(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Then the message of an interrupt is right: nothing was written."""
     write(RELU)
-    monkeypatch.setattr(f"xoptim.cli.optimization.{step}", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(f"xoptim.cli.commands.optimize.{step}", raising(KeyboardInterrupt()))
     outcome = xopt("model.onnx", "--report", "page.html")
     assert (outcome.code, outcome.err.strip()) == (130, "xopt: error: interrupted; nothing was written")
     assert files() == {"model.onnx"}

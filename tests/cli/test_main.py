@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from xoptim.cli import main as cli
+from xoptim.cli.exit_codes import UNREAD
 
 from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
 
@@ -108,7 +109,7 @@ def test_a_fault_of_our_own_is_one_line_too(xopt: Xopt, monkeypatch: pytest.Monk
         raise RuntimeError("two\nlines")
 
     write(RELU)
-    monkeypatch.setattr("xoptim.cli.optimization.print_summary", fail)
+    monkeypatch.setattr("xoptim.cli.commands.optimize.print_summary", fail)
     outcome = xopt("model.onnx", "--dry-run")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("xopt: error: internal error (RuntimeError: two lines)")
@@ -172,7 +173,7 @@ def test_errors_of_the_system(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> No
         (FileNotFoundError(2, "No such file or directory"), "the current folder does not exist any more"),  # os.getcwd
         (OSError(5, "Input/output error"), "cannot write to standard output: Input/output error"),
     ):
-        monkeypatch.setattr("xoptim.cli.optimization.prove", fail(error))
+        monkeypatch.setattr("xoptim.cli.commands.optimize.prove", fail(error))
         assert xopt("model.onnx").error == message
 
 
@@ -195,7 +196,7 @@ def test_nobody_reads_the_output() -> None:
         )
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (cli.UNREAD, "")
+    assert (done.returncode, done.stderr) == (UNREAD, "")
 
 
 def test_ignored_exceptions_are_reported_but_for_a_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,8 +73,8 @@ def test_a_word_that_nothing_knows(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default+", "a word is missing after '+' in the selection 'default+'"),
-        ("-Cast", "'-Cast' removes patterns from nothing; `default-Cast` removes them from the default"),
+        ("default+", "a word is missing behind '+' in the selection 'default+'"),
+        ("-Cast", "'-Cast' has no patterns to remove from; did you mean `default-Cast`?"),
         ("defualt", "unknown pattern 'defualt'; did you mean 'default'?"),
     ],
 )

@@ -62,8 +62,8 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     def terminal() -> Console:
         return Console(markup=False, emoji=False, soft_wrap=True, width=80, color_system=None)
 
-    for module in ("inspection", "explanation"):
-        monkeypatch.setattr(f"xoptim.cli.{module}.open_console", terminal)
+    for module in ("list", "explain"):
+        monkeypatch.setattr(f"xoptim.cli.commands.{module}.open_console", terminal)
 
 
 @pytest.mark.usefixtures("_narrow")

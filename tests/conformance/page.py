@@ -18,7 +18,7 @@ MAY_DIFFER = ("other numbers", "refused")
 """Reasons that depend on the processor and on the installation, such as the locales that string operators need."""
 _HEAD = """# Conformance
 
-Written by `make conformance`. The cases are those that the onnx package carries (its kinds {kinds}), each a model with inputs
+Written by `make conformance`. The cases come with the onnx package (its kinds {kinds}), each a model with inputs
 and the expected outputs. Each model is optimized with {selections}, as it is, with all its inputs turned
 into constants, and with all but the first one, and each result runs in onnxruntime and is compared with the outputs of the
 suite, within its tolerance. Models of versions that onnxruntime does not support yet are declared to be of the newest version
@@ -34,8 +34,8 @@ that it supports, and count where they still give the outputs of the suite.
 
 ## Cases that onnxruntime alone does not get right
 
-These cases cannot test the optimizer and are left out. Under "other numbers", onnxruntime runs the model, but its results are
-not those of the suite.
+These cases cannot test the optimizer and are left out. Under "other numbers", onnxruntime runs the model, but its results
+differ from the suite.
 """
 
 

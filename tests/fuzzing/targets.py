@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import numpy as np
 import onnx
 from google.protobuf.message import Message
 from onnx import numpy_helper
-from xoptim.cli.validation import validation_options
+from xoptim.cli.validation import Comparison, Values
 
 from tests.engine.faults import model as model_of_many_parts
 from tests.support import parse, verify
@@ -151,9 +151,7 @@ def read_feeds(data: bytes) -> None:
     """``--feeds FILE.npz``, and a run on what it holds."""
     path = _folder() / "feeds.npz"
     path.write_bytes(data)
-    choices = dict.fromkeys(("rtol", "atol", "ulp", "test_data", "validation_budget"))
-    own: dict[str, Any] = {"provider": ("cpu",), "dims": (), "feeds": path, "run_limit": 600, "tf32": False}
-    options = validation_options({**choices, **own, "seed": 0, "custom_op_lib": ()})
+    options = Comparison(values=Values(feeds=path)).read(("cpu",))
     model = parse(FEED)
     validate(model, model, options)
 

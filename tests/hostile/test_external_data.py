@@ -207,7 +207,7 @@ def test_a_target_that_holds_the_weights(xopt: Xopt) -> None:
     assert Path("long.bin").read_bytes() == bytes(64)
 
 
-@listed("external-self", "a model that names its own file as that of its weights", "error: “… holds weights of the input …”")
+@listed("external-self", "a model that names its own file for its weights", "error: “… holds weights of the input …”")
 def test_weights_within_the_model_itself(xopt: Xopt) -> None:
     given = write(external("model.onnx")()).read_bytes()
     assert "holds weights of the input" in xopt("model.onnx", "--in-place").error

@@ -131,7 +131,7 @@ CASES = [
     ),
     unproven(
         "function-bomb",
-        "forty functions, each of which calls the next one twice",
+        "forty functions, each calling the next one twice",
         model("y = local.f0(x)", *BOMB, "f40 (a) => (b) { b = Neg(a) }"),
         "its local functions unfold to 1,099,511,627,776 nodes",
         "f0",

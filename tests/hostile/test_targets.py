@@ -1,4 +1,4 @@
-"""Full disks, read-only folders, interruptions, two at a time: existing files stay, and no other file is left behind."""
+"""Full disks, read-only folders, interruptions, two at a time: existing files stay, and no other file is left."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def old_files(*names: str) -> None:
 READ_ONLY = "its folder is read-only; write somewhere else with -o FILE"
 
 
-@listed("target-full", "a full disk", "error: “cannot write …”; the target is as it was, nothing is left behind")
+@listed("target-full", "a full disk", "error: “cannot write …”; the target is as it was, no other file is left")
 @posix
 @pytest.mark.parametrize("more", [(), ("--external-data",)])
 def test_a_full_disk(more: tuple[str, ...]) -> None:
@@ -82,7 +82,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @listed(
     "target-full-disk",
     "a disk of 256 kB",
-    "error: “cannot write …: No space left on device”; old files stay, nothing is left behind",
+    "error: “cannot write …: No space left on device”; old files stay, no other file is left",
 )
 @posix
 @pytest.mark.parametrize("more", [(), ("--external-data",)])
@@ -167,7 +167,7 @@ def interrupt(number: int, when: Callable[[], bool]) -> tuple[int, str]:
 @listed(
     "interrupted-write",
     "Ctrl-C while weights are written",
-    "exit code 130, “interrupted; nothing was written”; the target is as it was, nothing is left behind",
+    "exit code 130, “interrupted; nothing was written”; the target is as it was, no other file is left",
 )
 @posix
 def test_ctrl_c_while_weights_are_written() -> None:

@@ -10,7 +10,7 @@ TESTS = ROOT / "tests"
 ACROSS = {"conformance", "decoders", "fuzzing", "hostile", "meta", "mutation", "properties", "reach", "real_models", "seeds"}
 """Folders of tests that concern several rooms."""
 TOPICS = {
-    "cli": {"custom_operators", "interrupts", "replay", "whole"},
+    "cli": {"custom_operators", "interrupts", "whole"},
     "dialects": {"rewriters_page", "rules_page"},
     "evaluate": {"overflow"},
     "facts": {"dim_sizes"},

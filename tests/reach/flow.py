@@ -108,7 +108,7 @@ THEME = Theme(
     refused=(
         Refused(
             "LSTM(Transpose(If(the axis is 1, Squeeze(x), x))) → LSTM(Transpose(Squeeze(x)))",
-            "Right, because the reader refuses the other rank, but by itself the rewrite computes something else, so that no "
+            "Right, because the reader refuses the other rank, but alone the rewrite computes something else, so that no "
             "check of a single rewrite can accept it: the readers would have to be part of what is replaced.",
         ),
         Refused(

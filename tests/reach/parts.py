@@ -91,7 +91,7 @@ THEME = Theme(
             ("GatherRun",),
         ),
         Row(
-            "Slice(x), of which Slices read parts → Slices of x",
+            "Slice(x) that other Slices read in parts → Slices of x",
             "agraph (float[a,9] x) => (float[a,2] y, float[a,3] z) <int64[1] i = {1}, int64[1] j = {8}, int64[1] k = {1}, "
             "int64[1] l = {3}, int64[1] m = {4}, int64[1] n = {7}> { t = Slice(x, i, j, k) y = Slice(t, i, l, k) z = "
             "Slice(t, m, n, k) }",
@@ -165,7 +165,7 @@ THEME = Theme(
             (),
         ),
         Row(
-            "The scores of all tokens, of which the last one is read → its scores",
+            "The scores of all tokens where only the last one is read → its scores",
             "agraph (float[b,s,4] x) => (float[b,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, float[3] c = {1,2,3}, "
             "int64 i = {-1}> { m = MatMul(x, w) a = Add(m, c) y = Gather <axis = 1> (a, i) }",
             "Gather Gemm",
@@ -241,7 +241,7 @@ THEME = Theme(
             "Measured 4 to 8 times the time: the Transpose has six axes, and moves single elements.",
         ),
         Refused(
-            "Split(x) of which one part is read → Slice(x)",
+            "Split(x) where one part is read → Slice(x)",
             "Open: no place in 153 optimized models; as many nodes. Measured 0.33 to 0.97 of the time, 1.17 for one column.",
         ),
         Refused(
@@ -250,7 +250,7 @@ THEME = Theme(
         ),
         Refused(
             "[Relu(x), Relu(z)] → Relu([x, z])",
-            "Measured 1.03 to 1.06 times the time behind convolutions, with which runtimes fuse Relu; 38 places in the models "
+            "Measured 1.03 to 1.06 times the time after convolutions, with which runtimes fuse Relu; 38 places in the models "
             "that `benchmarks/discover.py` found.",
         ),
         Refused(

@@ -65,7 +65,7 @@ THEME = Theme(
         ),
         Refused(
             "Shape(Transpose(Reshape(x, [d, ...]))) → Concat of d for sizes that are inputs",
-            "A 0 or -1 among them stands for another size; where the sizes are known, ShapeVector reads them elsewhere.",
+            "A 0 or -1 among them means another size; where the sizes are known, ShapeVector reads them elsewhere.",
         ),
         Refused(
             "Reshape(Expand(constant)) → Expand(constant)",

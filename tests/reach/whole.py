@@ -37,7 +37,7 @@ THEME = Theme(
             ("LoopState",),
         ),
         Row(
-            "Split(x·W + b) of which a part is not read → the product with fewer columns",
+            "Split(x·W + b) where a part is not read → the product with fewer columns",
             "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[4] "
             "c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { m = MatMul(x, w) s = Add(m, c) y, u, z = Split <axis = -1> (s, n) }",
             "Add MatMul Split",
@@ -46,12 +46,12 @@ THEME = Theme(
     ),
     refused=(
         Refused(
-            "Split(Conv(x, W)) of which a part is not read → the convolution with fewer filters",
+            "Split(Conv(x, W)) where a part is not read → the convolution with fewer filters",
             "onnxruntime computes a convolution with one filter in another order: NaN came in place of an infinity where a sum "
             "of numbers at the end of the type overflows.",
         ),
         Refused(
-            "TopK(x, k = 1) of which only the positions are read → ArgMax(x)",
+            "TopK(x, k = 1) where only the positions are read → ArgMax(x)",
             "TopK and ArgMax differ where an element is NaN, and ONNX leaves open which of equal elements TopK takes.",
         ),
         Refused(

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
-from xoptim.match.lines import raised_at
 from xoptim.match.declared import DeclaredConditions, place_of
+from xoptim.match.lines import raised_at
 from xoptim.match.matcher import Attempt
 from xoptim.match.mistakes import check_description, check_replacement
 from xoptim.match.near_miss import NearPairing, report_miss

@@ -2,79 +2,69 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
 from xoptim.bench.report import bytes_text, circumstances, milliseconds
-from xoptim.validate import resolve_providers
 
-from .files import MODEL, readable
-from .idle import idle_values, refuse_idle
-from .limits import MEMORY_BOUND
-from .pipeline import DIFFERENT
-from .progress import Progress
-from .summary import open_console
-from .tables import Rows
-from .validation import chosen_values, value_choices
+from ..exit_codes import DIFFERENT
+from ..files import MODEL, readable
+from ..limits import MEMORY_BOUND
+from ..options import POSITIVE, choice, command, flag, json_option, option, provider_option, refuse_idle
+from ..progress import Progress
+from ..tables import Rows, open_console, print_json
+from ..validation import Values
 
 
-@click.command("bench")
-@click.argument("models", nargs=-1, required=True, type=MODEL)
-@click.option("--provider", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--threads", type=click.IntRange(min=0), default=0, help="Threads within an operator (default: onnxruntime's).")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10,
-    show_default=True,
-    help="Time of measured runs for each model.",
-)
-@value_choices
-@click.option(
-    "--ort-level",
-    type=click.Choice(["all", "extended", "basic", "off"]),
-    default="all",
-    show_default=True,
-    help="Graph optimizations of onnxruntime.",
-)
-@click.option("--profile", "by_operator", is_flag=True, help="Print the time of each operator in place of that of a run.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def bench_command(models: tuple[Path, ...], **choices: Any) -> int:
+@dataclass(frozen=True)
+class _Choices:
+    provider: str = provider_option()
+    threads: int = option("Threads within an operator (default: onnxruntime's).", type=click.IntRange(min=0), default=0)
+    seconds: float = option("Time of measured runs for each model.", type=POSITIVE, default=10)
+    values: Values = field(default_factory=Values)
+    ort_level: Literal["all", "extended", "basic", "off"] = choice(
+        "Graph optimizations of onnxruntime.", "all", "extended", "basic", "off"
+    )
+    by_operator: bool = flag("Print the time of each operator in place of the time of a run.", "--profile")
+    as_json: bool = json_option()
+
+
+@command("bench", models={"nargs": -1, "required": True, "type": MODEL})
+def bench_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """Measure how long MODELS run on the same values, side by side; ratios are to the first one.
 
     Exit code 1 when a model computes something else than the first one.
     """
-    refuse_idle(idle_values(choices))
-    if resolve_providers((choices["provider"],)) != resolve_providers(("cpu",)):
-        MEMORY_BOUND.lift()
+    refuse_idle(choices.values.idle())
+    MEMORY_BOUND.lift_for((choices.provider,))
     options = BenchOptions(
-        provider=choices["provider"],
-        threads=choices["threads"],
-        seconds=choices["seconds"],
-        level=choices["ort_level"],
-        **chosen_values(choices),
+        provider=choices.provider,
+        threads=choices.threads,
+        seconds=choices.seconds,
+        level=choices.ort_level,
+        **choices.values.read(),
     )
-    with Progress(enabled=not choices["as_json"]) as progress:
-        if choices["by_operator"]:
+    with Progress(enabled=not choices.as_json) as progress:
+        if choices.by_operator:
             progress.say("profiling")
             operators = profile(models, options)
         else:
             report = bench(models, options, on_step=progress.say)
-    if choices["by_operator"]:
-        _show_operators(operators, choices["as_json"])
+    if choices.by_operator:
+        _show_operators(operators, choices.as_json)
         return 0
-    _show(report, choices["as_json"])
+    _show(report, choices.as_json)
     return 0 if report.is_equal else DIFFERENT
 
 
 def _show(report: BenchReport, as_json: bool) -> None:
     if as_json:
-        click.echo(readable(json.dumps(report.to_json(), indent=2)))
+        print_json(report.to_json())
         return
     console = open_console()
     figures = ("median", "minimum", "spread", "loading", "memory")
@@ -108,7 +98,7 @@ def _show_operators(found: Mapping[str, Mapping[str, OperatorTime]], as_json: bo
             label: {name: {"ms": 1e3 * each.seconds, "calls": each.calls} for name, each in operators.items()}
             for label, operators in found.items()
         }
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     console = open_console()
     for number, label in enumerate(found, start=1):

@@ -1,21 +1,21 @@
-"""Exit codes of a command that a signal ends, and the exception that SIGTERM raises."""
+"""Exit codes, and the exception that SIGTERM raises."""
 
 from __future__ import annotations
 
 from typing import Final
 
+DIFFERENT: Final = 1
+BAD_USAGE: Final = 2
+NOT_VALIDATED: Final = 3
 INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
+UNREAD: Final = 141
 TERMINATED: Final = 143
 
 
 class Terminated(BaseException):
-    """The process received SIGTERM; raised so that no half-written file is left behind."""
+    """The process received SIGTERM; raised so that no half-written file remains."""
 
 
 def terminate(*_: object) -> None:
-    """Handle SIGTERM.
-
-    Raises:
-        Terminated: always.
-    """
+    """Handle SIGTERM."""
     raise Terminated

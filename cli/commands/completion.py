@@ -7,6 +7,8 @@ from typing import Final
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from ..options import command
+
 VARIABLE = "_XOPT_COMPLETE"
 """Environment variable by which the script asks for completions."""
 
@@ -42,10 +44,8 @@ class _Fish(FishComplete):
 _SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}
 
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(list(_SHELLS)))
-@click.pass_context
-def completion_command(context: click.Context, /, shell: str) -> None:
+@command("completion", shell=click.Choice(list(_SHELLS)))
+def completion_command(context: click.Context, shell: str) -> None:
     """Print the script that completes commands, options and files in SHELL.
 
     \b

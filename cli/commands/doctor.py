@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 
 import click
 
 from xoptim.bench.report import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
-from .choices import provider
-from .settings import settings_file
-from .summary import open_console
+from ..options import command, json_option, known_provider, provider_option
+from ..settings import settings_file
+from ..tables import open_console, print_json
 
 
-@click.command("doctor")
-@click.option(
-    "--provider",
-    type=provider,
-    metavar="TEXT",
-    default="cpu",
-    show_default=True,
-    help="Provider to look at for skipped patterns.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor_command(provider: str, as_json: bool) -> int:
+@dataclass(frozen=True)
+class _Choices:
+    provider: str = provider_option("Provider to look at for skipped patterns.", type=known_provider, metavar="TEXT")
+    as_json: bool = json_option()
+
+
+@command("doctor")
+def doctor_command(choices: _Choices) -> int:
     """Report versions, execution providers, kernels, packs, settings, and the patterns that would be skipped, with reasons.
 
     Exit code 1 when something does not work.
     """
-    found = diagnose_installation(provider)
+    found = diagnose_installation(choices.provider)
     settings = settings_file()
-    if as_json:
-        click.echo(json.dumps({**found.to_json(), "settings": None if settings is None else str(settings)}, indent=2))
+    if choices.as_json:
+        print_json({**found.to_json(), "settings": None if settings is None else str(settings)})
         return int(bool(found.faults))
     console = open_console()
     for name, version in found.versions.items():

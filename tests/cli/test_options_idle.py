@@ -44,7 +44,7 @@ APPLY = ("apply", MODEL, "TransposeTranspose", "--at", "u", "-o", "out.onnx")
         (("explain", MODEL, "Cast", "--at", "u", "--limit", "1"), "--limit has no effect with --at"),
         (("explain", MODEL, "Cast", "--at", "u", "--all"), "--all has no effect with --at"),
         (("explain", MODEL, "Cast", "--all", "--limit", "1"), "--limit has no effect with --all"),
-        (("new-pattern", "APattern", "--nodes", "u"), "--nodes are those of a model: --from MODEL is missing"),
+        (("new-pattern", "APattern", "--nodes", "u"), "--nodes names nodes of a model: --from MODEL is missing"),
         (("new-pattern", "APattern", "--from", MODEL), "no node is selected that computes anything"),
         *(
             ((*command, "--test-data", "data", "--dim", "a=2"), "--dim has no effect with --test-data")

@@ -1,4 +1,4 @@
-"""``xopt explain``, ``find`` and ``apply``; a condition broken on purpose is reported first."""
+"""``xopt explain``: a condition broken on purpose is reported first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import onnx
 import pytest
 
-from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
+from tests.cli.command import TRANSPOSES, Xopt, files, write
 from tests.dialects.rules import pair
 
 _ROOTS = "float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}"
@@ -224,59 +223,6 @@ def test_a_pattern_that_raises(xopt: Xopt) -> None:
     assert "pattern Failing failed at" in xopt("apply", "model.onnx", "Failing", "--at", "y", "-o", "out.onnx").error
 
 
-def test_find(xopt: Xopt) -> None:
-    write(TRANSPOSES)
-    outcome = xopt("find", "model.onnx", "TransposeTranspose")
-    rows = [re.split(r"\s{2,}", line.strip()) for line in outcome.out.splitlines()]
-    assert (outcome.code, rows[0]) == (0, ["node", "matched", "captured"])
-    assert rows[1][:2] == ["#1 Transpose 'u'", "#0 Transpose, #1 Transpose"]
-    assert rows[1][2].startswith("x=x, ")
-    assert rows[2] == ["TransposeTranspose applies at 1 node"]
-    (found,) = xopt("find", "model.onnx", "TransposeTranspose", "--json").json
-    assert (found["status"], found["anchor"]["outputs"], found["bindings"]["x"]) == ("matches", ["u"], "x")
-    assert [place["position"] for place in found["matched"]] == [0, 1]
-
-
-@pytest.mark.parametrize("at", ["u", "t", "#1"])
-def test_apply(xopt: Xopt, at: str) -> None:
-    write(
-        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose(t) z = Cast <to = 9> (x) w = Not(z) "
-        "v = Not(w) y = Where(v, x, u) q = Not(w) }"
-    )
-    outcome = xopt("apply", "model.onnx", "TransposeTranspose", "--at", at, "-o", "out.onnx")
-    assert outcome.code == 0, outcome
-    assert "equal: 1 output in 2 runs" in outcome.out
-    assert "Transpose" not in types_in("out.onnx")
-    assert types_in("out.onnx").count("Not") == 3  # nothing else is done
-    onnx.checker.check_model("out.onnx", full_check=True)
-
-
-def test_apply_as_json(xopt: Xopt) -> None:
-    write(TRANSPOSES)
-    found = xopt("apply", "model.onnx", "TransposeTranspose", "--at", "u", "-o", "out.onnx", "--json", "--no-verify").json
-    assert found["patterns"] == {"TransposeTranspose": 1}
-    assert (found["written"], found["nodes_before"], found["nodes_after"]) == (["out.onnx"], 3, 1)
-    assert (found["exactness"], found["validation"]) == ("exact", [])
-
-
-def test_apply_where_it_does_not_match(xopt: Xopt) -> None:
-    case = BROKEN["another type"]
-    write(case.text)
-    outcome = xopt("apply", "model.onnx", "MatMulAdd", "--at", "t", "-o", "out.onnx")
-    assert (outcome.code, outcome.err) == (1, "")
-    assert case.reason in outcome.out.splitlines()[0]
-    assert files() == {"model.onnx"}
-
-
-def test_apply_validates(xopt: Xopt, bad_patterns: None) -> None:
-    write("agraph (float[a,b] x) => (float[a,b] y) { y = Relu(x) }")
-    outcome = xopt("apply", "model.onnx", "WrongRelu", "--at", "y", "-o", "out.onnx")
-    assert outcome.code == 1
-    assert "nothing was written" in outcome.err
-    assert files() == {"model.onnx"}
-    assert xopt("apply", "model.onnx", "WrongRelu", "--at", "y", "-o", "model.onnx").code == 2
-
-
 def test_rules_of_a_file(xopt: Xopt) -> None:
     write("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Abs(t) y = Neg(u) }")
     rule = pair("match (x) => (y) { t = Neg (x) y = Neg (t) }").replace('"R"', '"Twice"')
@@ -368,9 +314,3 @@ def test_who_took_a_match(xopt: Xopt) -> None:
     assert out[0].startswith("MovementChain matched at #1 Transpose 'y', before the others were applied: Transpose")
     assert out[-1].endswith("; 1 taken")
     assert "is called 'nothing'" in xopt("explain", "model.onnx", "TransposeTranspose", *after, "--at", "nothing").error
-
-
-def test_a_search_without_matches_points_to_the_explanation(xopt: Xopt) -> None:
-    write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")
-    out = xopt("find", "model.onnx", "NotNot").out
-    assert out == "NotNot applies at no node; `xopt explain model.onnx NotNot` says why\n"

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 import pytest
-from xoptim.cli.batching import _NAMING_FILES, SHARED
+from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
 from tests.batching.fakes import COMMAND, files, runs, write
 from tests.cli.command import Xopt
@@ -138,7 +138,8 @@ def test_a_bar_on_terminals(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_options_that_name_files_are_known() -> None:
     """A file counts by its content, and by its absolute path."""
-    paths = {option.name for option in SHARED if isinstance(option.type, click.Path) or "FILE" in (option.metavar or "")}
+    shared = [option for option in batch_command.params if isinstance(option, click.Option) and option.name in SHARED]
+    paths = {option.name for option in shared if isinstance(option.type, click.Path) or "FILE" in (option.metavar or "")}
     assert paths == set(_NAMING_FILES)
 
 

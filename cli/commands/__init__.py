@@ -1,0 +1,14 @@
+"""The commands, one a file: ``new_pattern.py`` defines ``new_pattern_command``, which is ``xopt new-pattern``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Final
+
+import click
+
+COMMANDS: Final[tuple[click.Command, ...]] = tuple(
+    getattr(import_module(f"{__name__}.{module.name}"), f"{module.name}_command") for module in iter_modules(__path__)
+)
+"""All commands."""

@@ -1,0 +1,70 @@
+"""``xopt apply MODEL PATTERN``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import click
+
+from xoptim import GraphBuilder, NoMatchError, apply_at
+from xoptim.proof import Proof, compare_each_provider
+
+from ..exit_codes import DIFFERENT
+from ..files import MODEL, output_option, target_of
+from ..options import command, flag, json_option, option, providers_option, refuse_idle
+from ..pipeline import Weights, drafted, protect_weights, summarize, verdict, write
+from ..places import AT
+from ..progress import Progress
+from ..selection import WORD
+from ..summary import print_summary
+from ..tables import print_json
+from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
+
+
+@dataclass(frozen=True)
+class _Choices:
+    at: str = option(AT, required=True, metavar="NODE")
+    output: Path = output_option("File to write.", required=True)
+    provider: tuple[str, ...] = providers_option()
+    verify: bool = verify_option()
+    comparison: Comparison = field(default_factory=Comparison)
+    weights: Weights = field(default_factory=Weights)
+    strict: bool = flag("A model that cannot be validated is an error.")
+    as_json: bool = json_option("Print the summary as JSON.")
+
+
+@command("apply", model=MODEL, pattern=WORD)
+def apply_command(model: Path, pattern: str, choices: _Choices) -> int:
+    """Apply PATTERN once, at one node of MODEL, compare the result with MODEL, and write it."""
+    if not choices.verify:
+        refuse_idle(dict.fromkeys(("strict", *COMPARISON, *VALUES), "with --no-verify"))
+    refuse_idle(choices.comparison.idle(choices.provider))
+    target = target_of(model, choices.output, False)
+    checks = choices.comparison.read(choices.provider, runs=choices.verify)
+    start = perf_counter()
+    builder = GraphBuilder(model)
+    loaded = perf_counter()
+    protect_weights(builder, target)
+    before = builder.count_types()
+    try:
+        apply_at(builder, pattern, choices.at, provider=choices.provider[0])
+    except NoMatchError as error:
+        click.echo("\n".join(map(str, error.explanations)))
+        return DIFFERENT
+    optimized = perf_counter() - loaded
+    with drafted(target, choices.weights) as draft, Progress(enabled=False) as progress:
+        proof = Proof(builder, draft.export(builder.model), draft.folder, before, loaded - start, optimized)
+        if choices.verify:
+            start = perf_counter()
+            proof.reports = compare_each_provider(model, proof, checks)
+            proof.validate_seconds = perf_counter() - start
+            check_values_used(proof.reports, checks)
+        summary = summarize(model, target, proof)
+        summary.written = write(proof, draft, summary, progress, strict=choices.strict)
+    if choices.as_json:
+        print_json(summary.to_json())
+    else:
+        print_summary(summary)
+    return verdict(summary, choices.strict)

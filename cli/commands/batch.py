@@ -1,0 +1,193 @@
+"""``xopt batch FOLDER``: optimize many models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from xoptim import batch
+from xoptim.batching import BatchOptions, BatchReport, Record, Step
+from xoptim.bench.report import bytes_text
+from xoptim.validate import library_file
+
+from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
+from ..options import POSITIVE, command, flag, names_of, option, refuse_idle, switch
+from ..tables import Rows, open_console
+from .optimize import Choices
+
+_LIBRARIES: Final = "custom_op_lib"
+_NAMING_FILES: Final = (_LIBRARIES, "rewrite", "feeds", "test_data")
+"""Options of the optimizer that name files."""
+
+
+@dataclass(frozen=True)
+class _Choices:
+    output: Path = option(
+        "Folder of the results.", "-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True
+    )
+    jobs: int = option("Models at a time (default: number of cores).", "-j", "--jobs", type=click.IntRange(min=0), default=0)
+    timeout: float | None = option("Time after which a model is given up.", type=POSITIVE, metavar="SECONDS")
+    memory: str | None = option("Private memory that the process of a model may reserve: 4GB (Linux).", metavar="SIZE")
+    resume: bool = switch("Skip models that are done and unchanged.")
+    scheduler: str = option("Scheduler of a Dask cluster that does the work: tcp://host:8786.", default="", metavar="ADDRESS")
+    quiet: bool = flag("Print only errors.", "-q", "--quiet")
+
+
+@dataclass(frozen=True)
+class _Shared(Choices):
+    """The options of ``xopt MODEL`` without those that make no sense for many models, or that a batch defines itself."""
+
+    output: Path | None = None
+    in_place: bool = False
+    benchmark: bool = False
+    report: Path | None = None
+    dry_run: bool = False
+    as_json: bool = False
+    verbose: int = 0
+    quiet: bool = False
+
+
+SHARED: Final = names_of(_Shared)
+
+
+@command("batch", models={"type": click.Path(), "metavar": "FOLDER|GLOB|LIST"})
+def batch_command(context: click.Context, models: str, choices: _Choices, shared: _Shared) -> int:
+    """Optimize all models of a folder, of a pattern such as "models/**/*.onnx", or of a text file with a path a line.
+
+    Each model has a process of its own: a crash or a timeout loses this model only. Results keep the relative path of their
+    model; results.jsonl in the folder of the results has a line for each. The same command goes on after an interruption.
+
+    The worst model gives the exit code: 0 all written and equal, 3 some were not validated, 1 some differ and were not
+    written, 2 some have no result (unreadable, crashed, out of time or memory).
+    """
+    idle = shared.idle()
+    if choices.scheduler:
+        refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
+    refuse_idle(idle)
+    try:
+        options = BatchOptions(
+            arguments=tuple(_words(context, idle)),
+            files=tuple(_files(context)),
+            jobs=choices.jobs,
+            timeout=choices.timeout,
+            memory=choices.memory,
+            resume=choices.resume,
+            scheduler=choices.scheduler,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    display = _Display(enabled=not choices.quiet)
+    try:
+        with display.bar or nullcontext():
+            report = batch(models, choices.output, options, on_step=display.show)
+    except (KeyboardInterrupt, Terminated) as end:
+        word, code = ("interrupted", INTERRUPTED) if isinstance(end, KeyboardInterrupt) else ("terminated", TERMINATED)
+        click.echo(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
+        return code
+    if not choices.quiet:
+        _print_report(report, choices.output)
+    return report.exit_code
+
+
+def _words(context: click.Context, idle: Container[str]) -> list[str]:
+    """The options of the optimizer that the command line or the settings choose, for the command line of each model.
+
+    Settings without effect are left out: on a command line they would be refused.
+    """
+    words: list[str] = []
+    for each in context.command.params:
+        name = each.name or ""
+        is_chosen = context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
+        if not isinstance(each, click.Option) or name not in SHARED or name in idle or not is_chosen:
+            continue
+        long = next(text for text in each.opts if text.startswith("--"))
+        value = context.params[name]
+        if each.is_flag:
+            words += [long] if value else each.secondary_opts[:1]
+        else:
+            words += [f"{long}={text}" for text in _named(name, value) or (value if each.multiple else [value])]
+    return words
+
+
+def _named(option: str, value: Any) -> list[Path]:
+    """The files that an option names, if any."""
+    if option not in _NAMING_FILES or value is None:
+        return []
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    return [Path(library_file(str(text)) if option == _LIBRARIES else text).absolute() for text in texts]
+
+
+def _files(context: click.Context) -> list[Path]:
+    """The files that these options name.
+
+    Raises:
+        click.UsageError: one does not exist.
+    """
+    files = [path for option in _NAMING_FILES for path in _named(option, context.params[option])]
+    for path in files:
+        if not path.exists():
+            raise click.UsageError(f"cannot read {str(path)!r}: No such file or directory")
+    return files
+
+
+class _Display:
+    """The progress of a batch on standard error, if ``enabled``: a bar on a terminal, elsewhere a line for each model."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self._enabled = enabled
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+        bar = Progress(*columns, TextColumn("{task.description}", markup=False), console=self._console, transient=True)
+        self.bar = bar if enabled and self._console.is_terminal else None
+        self._task = bar.add_task("", total=None)
+        self._step = Step(0, 0)
+
+    @property
+    def state(self) -> str:
+        """The progress in words."""
+        return f"{self._step.done} of {self._step.total} models are done"
+
+    def show(self, step: Step) -> None:
+        """Show a step."""
+        self._step = step
+        record = step.record
+        if self.bar is not None:
+            name = "" if record is None else record.output
+            self.bar.update(self._task, completed=step.done, total=step.total, description=name)
+        elif self._enabled and record is not None:
+            text = "unchanged" if step.was_done else f"{record.seconds:.1f} s"
+            error = f": {record.error}" if record.error else ""
+            self._console.print(f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}")
+
+
+def _print_report(report: BatchReport, output: Path) -> None:
+    """Print the table of the models, and a line about all of them."""
+    console = open_console()
+    rows = Rows("model", "status", "nodes", "size", "time", "", prose={""}, right={"nodes", "size", "time"})
+    for record in report.records:
+        time = "unchanged" if record.output in report.skipped else f"{record.seconds:.1f} s"
+        style = {0: "", 3: "yellow"}.get(record.exit_code, "red")
+        sizes = _change(record.bytes_before, record.bytes_after, bytes_text)
+        nodes = _change(record.nodes_before, record.nodes_after, str)
+        rows.add(record.output, record.status, nodes, sizes, time, record.error or record.verdict, style=style)
+    rows.print(console)
+    console.print()
+    console.print(f"{_counts(report.records)}; {len(report.skipped)} unchanged; {report.seconds:.0f} s", highlight=False)
+    console.print(f"written to {output}", highlight=False)
+
+
+def _change(before: int | None, after: int | None, text: Callable[[int], str]) -> str:
+    return " → ".join("?" if value is None else text(value) for value in (before, after)) if before is not None else ""
+
+
+def _counts(records: list[Record]) -> str:
+    words = [record.status for record in records]
+    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))

@@ -1,0 +1,70 @@
+"""``xopt bisect MODEL``: find the rewrite that makes a model compute something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from xoptim import Culprit, OptimizationOptions, Suspect, save
+from xoptim.diagnose.explanation import counted
+
+from ..exit_codes import DIFFERENT, NOT_VALIDATED
+from ..files import MODEL, is_stream, output_option, writable
+from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
+from ..selection import SelectionWithRules
+from ..tables import print_json
+from ..validation import Comparison
+
+
+@dataclass(frozen=True)
+class _Choices:
+    output: Path | None = output_option("File for the small model (default: MODEL.bisect.onnx).")
+    selection: SelectionWithRules = field(default_factory=SelectionWithRules)
+    opset: int | Literal["newest"] | None = opset_option()
+    provider: tuple[str, ...] = providers_option("cpu or cuda.")
+    comparison: Comparison = field(default_factory=Comparison)
+    inline: bool = flag("Replace calls of local functions by their bodies.")
+    as_json: bool = json_option()
+
+
+@command("bisect", model=MODEL)
+def bisect_command(model: Path, choices: _Choices) -> int:
+    """Find the rewrite that makes MODEL compute something else, and write a small model that shows it.
+
+    Exit code 0 when the optimized model computes the same, 1 when it does not, 3 when that cannot be judged.
+    """
+    refuse_idle(choices.comparison.idle(choices.provider))
+    if choices.output is None and is_stream(model):
+        raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
+    target = writable(choices.output or model.with_name(f"{model.stem}.bisect.onnx"))
+    options = OptimizationOptions(
+        patterns=choices.selection.with_rules(), drop=choices.selection.drop, provider=choices.provider[0], opset=choices.opset
+    )
+    suspect = Suspect(model, options, choices.comparison.read(choices.provider), inline=choices.inline)
+    culprit = suspect.find_culprit()
+    if culprit is None:
+        click.echo("null" if choices.as_json else "no rewrite was found that changes a result")
+        if suspect.report is not None and not suspect.report.ok:
+            click.echo(f"xopt: warning: {suspect.report.summary()}", err=True)
+            return NOT_VALIDATED
+        return 0
+    small = suspect.minimal_model(culprit)
+    if small is not None:
+        save(small, target, model.parent)
+    if choices.as_json:
+        print_json({**culprit.to_json(), "model": None if small is None else str(target)})
+    else:
+        _print(culprit, target, 0 if small is None else len(small.graph.node))
+    return DIFFERENT
+
+
+def _print(culprit: Culprit, target: Path, nodes: int) -> None:
+    click.echo(str(culprit))
+    click.echo(f"found with {culprit.runs} validations")
+    if nodes:
+        click.echo(f"{target} shows it with {counted(nodes, 'node')}")
+    else:
+        click.echo("no part of the model shows it alone")

@@ -1,0 +1,109 @@
+"""``xopt check MODEL...``: the checks of a commit hook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from xoptim import GraphBuilder, OptimizationOptions, verify
+from xoptim.validate import at_revision
+
+from ..exit_codes import DIFFERENT
+from ..files import MODEL, is_stream, readable
+from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle
+from ..selection import Selection
+from ..tables import open_console, print_json
+from ..validation import COMPARISON, VALUES, Comparison
+
+_MOST: Final = 5.0
+"""Percentage of the nodes by which a model may shrink, where no check is chosen."""
+
+
+def _percentage(value: str | float) -> float:
+    """A percentage between 0 and 100, with its sign or without."""
+    try:
+        number = float(str(value).removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 100:
+        raise click.BadParameter(f"{value!r}: a percentage such as 5% is expected")
+    return number
+
+
+class _Finding(NamedTuple):
+    """The result of one check of one model, with the figures or the reason."""
+
+    model: Path
+    ok: bool
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{'ok' if self.ok else 'failed'}  {self.model}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class _Choices:
+    max_shrink: float | None = option(
+        "Fail when optimizing would remove more than this part of the nodes.", type=_percentage, metavar="PERCENT"
+    )
+    against: str | None = option("Fail when a model computes something else than at this revision of git.", metavar="REVISION")
+    selection: Selection = field(default_factory=Selection)
+    provider: tuple[str, ...] = providers_option()
+    comparison: Comparison = field(default_factory=Comparison)
+    exact: bool = flag("Demand equal bits, for --against.")
+    as_json: bool = json_option()
+
+
+@command("check", models={"type": MODEL, "nargs": -1, "required": True})
+def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
+    """Check MODELS without writing anything, for hooks and continuous integration.
+
+    Without --max-shrink and --against, the check is --max-shrink 5%. A model that the revision does not have passes.
+    Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read.
+    """
+    if choices.against is None:
+        refuse_idle(dict.fromkeys((*COMPARISON, *VALUES), "without --against REVISION"))
+    elif choices.max_shrink is None:
+        refuse_idle(dict.fromkeys(names_of(Selection), "with --against alone; see --max-shrink"))
+    refuse_idle(choices.comparison.idle(choices.provider))
+    most = _MOST if choices.max_shrink is None and choices.against is None else choices.max_shrink
+    found: list[_Finding] = []
+    for model in models:
+        if most is not None:
+            found.append(_shrunk(model, most, choices))
+        if choices.against is not None:
+            found.append(_compared(model, choices.against, choices))
+    if choices.as_json:
+        print_json([{"model": readable(str(f.model)), "ok": f.ok, "detail": f.detail} for f in found])
+    else:
+        console = open_console()
+        for each in found:
+            console.print(readable(str(each)), highlight=False, soft_wrap=True)
+    return 0 if all(each.ok for each in found) else DIFFERENT
+
+
+def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
+    """Optimize a model in memory, and judge how many nodes that removes."""
+    options = OptimizationOptions(patterns=choices.selection.selected(), provider=choices.provider[0])
+    builder = GraphBuilder(model, optimization_options=options)
+    builder.optimize()
+    report = builder.report()
+    before, after = report.nodes_before, report.nodes_after
+    part = 100 * (before - after) / max(before, 1)
+    detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed"
+    advice = "" if part <= most or is_stream(model) else f"; run `xopt {model} --in-place`"
+    return _Finding(model, part <= most, f"{detail}{advice}")
+
+
+def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
+    """Compare a model with a former revision."""
+    checks = choices.comparison.read(choices.provider, exact=choices.exact)
+    with at_revision(model, revision) as former:
+        if former is None:
+            return _Finding(model, True, f"not in {revision}")
+        reports = [verify(former, model, checks, providers=(provider,)) for provider in checks.providers]
+    worst = next((report for report in reports if not report.ok), reports[0])
+    return _Finding(model, worst.ok, f"against {revision}: {worst.summary()}")

@@ -1,0 +1,101 @@
+"""``xopt explain MODEL PATTERN``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from xoptim import Explanation, ModelPass, PatternOptimization, explain, installed_patterns, resolve
+
+from ..files import MODEL
+from ..options import command, flag, option, refuse_idle
+from ..places import AT, PlaceChoices, beginning_of, counted_nodes, rule_of
+from ..selection import WORD
+from ..tables import Rows, open_console, print_json
+
+_NAMED: Final = 3
+"""Matches that the first line names."""
+
+
+@dataclass(frozen=True)
+class _Choices:
+    at: str | None = option(AT, metavar="NODE")
+    limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
+    everything: bool = flag("List all nodes.", "--all")
+    verbose: bool = flag("Show the values of all nodes, and the other attempts at each.", "-v", "--verbose")
+
+
+@command("explain", model=MODEL, pattern=WORD)
+def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Choices) -> None:
+    """Report why PATTERN does not apply in MODEL, the nearest miss first."""
+    if choices.at is not None:
+        refuse_idle(dict.fromkeys(("limit", "everything"), "with --at, which lists what begins there"))
+    if place.as_json:
+        refuse_idle({"verbose": "with --json, which has all values"})
+    if choices.everything:
+        refuse_idle({"limit": "with --all"})
+    chosen = rule_of(pattern, place.rewrite)
+    found = explain(model, chosen, choices.at, after=place.after, provider=place.provider)
+    shown = found if choices.everything or choices.at is not None else found[: choices.limit]
+    if place.as_json:
+        print_json([each.to_json() for each in shown])
+        return
+    _print_explanations(shown, choices.verbose or choices.at is not None)
+    counts = Counter(each.status for each in found)
+    text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches", "taken") if counts[status])
+    more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
+    if _is_pass(chosen):
+        sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
+        click.echo(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
+        return
+    name, anchors = beginning_of(chosen)
+    for hint in _hints(name, place.after, counts["matches"]):
+        click.echo(hint)
+    begins = len(found) - counts["taken"]
+    tail = f": {text}" if begins else f", it begins with {anchors}{f'; {text}' if text else ''}"
+    click.echo(f"{name} could begin at {counted_nodes(begins)}{tail}{more}")
+
+
+def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
+    """The reasons why a pattern that matches is still not applied."""
+    if not matches or name not in installed_patterns():
+        return
+    if name not in {each.name() for each in resolve("default")}:
+        yield f"{name} is not in the preset `default`: `--patterns default+{name}` applies it"
+    elif after is None:
+        yield "`--after default` tells which matches other patterns take"
+
+
+def _is_pass(pattern: str | type[PatternOptimization]) -> bool:
+    found = resolve(pattern) if isinstance(pattern, str) else []
+    return bool(found) and all(issubclass(each, ModelPass) for each in found)
+
+
+def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
+    if verbose:
+        for each in shown:
+            for one in (each, *each.others):
+                click.echo(one)
+        return
+    places = [str(each.anchor) for each in shown if each.matches]
+    if places and not shown[0].matches:
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        click.echo(f"{shown[0].pattern} matches at {', '.join(places[:_NAMED])}{more}; the nearest miss:")
+    for best in shown[:1]:
+        click.echo(best)
+    if len(shown) > 1:
+        is_one = len({each.pattern for each in shown}) == 1  # a word may name several passes
+        rows = Rows("node", "reached", "reason", "failed at", "condition", prose={"reached", "reason"})
+        for each in shown[1:]:
+            failed_at = "" if each.culprit in (None, each.anchor) else str(each.culprit)
+            why = each.gain or "matches" if each.matches else each.reason or "no reason given"
+            why = f"{why}: {each.advice}" if each.advice else why
+            rows.add(str(each.anchor), each.reached, why if is_one else f"{each.pattern}: {why}", failed_at, each.exit_point)
+        console = open_console()
+        console.print()
+        rows.print(console)

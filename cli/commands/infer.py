@@ -1,0 +1,28 @@
+"""``xopt infer MODEL``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xoptim import infer
+
+from ..files import MODEL, output_option, target_of
+from ..options import command
+from ..pipeline import write_whole
+
+
+@dataclass(frozen=True)
+class _Choices:
+    output: Path = output_option("File to write.", required=True)
+
+
+@command("infer", model=MODEL)
+def infer_command(model: Path, choices: _Choices) -> None:
+    """Write MODEL with the types and shapes of its results, subgraphs included."""
+    target = target_of(model, choices.output, False, streams=True)
+    found = infer(model)
+    results = sum(1 for node in found.graph.node for name in node.output if name)
+    known = {value.name for value in (*found.graph.value_info, *found.graph.output)}
+    missing = sum(1 for node in found.graph.node for name in node.output if name and name not in known)
+    write_whole(found, target, model, f"{results - missing} of {results} results")

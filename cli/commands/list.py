@@ -1,0 +1,97 @@
+"""``xopt list``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from xoptim import ModelPass, Rewrite, database
+
+from ..options import command, flag, json_option
+from ..selection import SelectionOfAll
+from ..tables import Rows, open_console, print_json
+
+_DECLARED = ("priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked", "providers", "status")
+
+
+class _OnlyOptions(click.Command):
+    """A command without operands."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The options that begin like this, all of them when nothing is typed yet."""
+        return super().shell_complete(ctx, incomplete or "-")
+
+
+@dataclass(frozen=True)
+class _Choices:
+    selection: SelectionOfAll = field(default_factory=SelectionOfAll)
+    tags: bool = flag("List the words of selections instead, with the number of patterns.")
+    as_json: bool = json_option()
+
+
+@command("list", kind=_OnlyOptions, extra=True)
+def list_command(context: click.Context, choices: _Choices) -> None:
+    """List the patterns."""
+    if context.args:
+        word = context.args[0]
+        raise click.UsageError(
+            f"unexpected {word!r}: `xopt list --patterns {word}` lists a selection, `xopt show {word}` a pattern"
+        )
+    found = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())
+    counts = _words(found) if choices.tags else {}
+    if choices.as_json:
+        print_json(counts if choices.tags else list(map(_describe, found)))
+    elif choices.tags:
+        rows = Rows("word", "patterns", right={"patterns"})
+        for word, count in counts.items():
+            rows.add(word, str(count))
+        rows.print(open_console())
+    else:
+        _print_patterns(found)
+
+
+def _words(patterns: list[Rewrite]) -> dict[str, int]:
+    """The number of the given patterns that each word selects."""
+    names = {pattern.name() for pattern in patterns}
+    return {word: sum(entry.item.name() in names for entry in database().find(word)) for word in database().words()}
+
+
+def _print_patterns(patterns: list[Rewrite]) -> None:
+    columns = ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
+    if any(pattern.status != "stable" for pattern in patterns):
+        columns.insert(4, "status")
+    rows = Rows(*columns, prose={"tags", "rewrite"})
+    for family, members in groupby(sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()):
+        rows.add_title(family)
+        for pattern in members:
+            row = _describe(pattern)
+            row["provider"] = providers_of(pattern)
+            row |= {"pattern": f"  {row['name']}", "opset": opset_range(pattern), "tags": " ".join(row["tags"])}
+            rows.add(*(row[column] for column in columns))
+    rows.print(open_console())
+    click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
+
+
+def opset_range(cls: Rewrite | type[Rewrite]) -> str:
+    """The operator sets that a pattern supports: ``13+`` or ``7-12``."""
+    return f"{cls.min_opset}+" if cls.max_opset is None else f"{cls.min_opset}-{cls.max_opset}"
+
+
+def providers_of(cls: Rewrite | type[Rewrite]) -> str:
+    """The execution providers that a pattern is for."""
+    return ", ".join(cls.providers) or "any"
+
+
+def phase_of(pattern: Rewrite | type[Rewrite]) -> str:
+    """The phase of a pattern; passes over the model have ``global``."""
+    cls = pattern if isinstance(pattern, type) else type(pattern)
+    return "global" if issubclass(cls, ModelPass) else cls.phase
+
+
+def _describe(cls: Rewrite) -> dict[str, Any]:
+    described = {"name": cls.name(), "family": cls.family(), "phase": phase_of(cls)}
+    return {**described, **{name: getattr(cls, name) for name in _DECLARED}, "rewrite": cls.arrow()}

@@ -1,0 +1,51 @@
+"""``xopt replay DUMP``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from xoptim import Replayed, replay
+from xoptim.validate import library_file
+
+from ..exit_codes import DIFFERENT
+from ..options import command, json_option, providers_option
+from ..tables import Rows, open_console, print_json
+from ..validation import custom_op_option
+
+
+@dataclass(frozen=True)
+class _Choices:
+    provider: tuple[str, ...] = providers_option()
+    custom_op_lib: tuple[str, ...] = custom_op_option()
+    as_json: bool = json_option()
+
+
+@command("replay", dump=click.Path(path_type=Path))
+def replay_command(dump: Path, choices: _Choices) -> int:
+    """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again; exit code 1 when one is wrong."""
+    found = replay(dump, providers=choices.provider, custom_op_libs=tuple(map(library_file, choices.custom_op_lib)))
+    if choices.as_json:
+        print_json([each.to_json() for each in found])
+    else:
+        _print_replayed(found)
+    broken = [each for each in found if each.status == "damaged"]
+    if any(each.status == "different" for each in found):
+        return DIFFERENT
+    if broken:
+        raise click.ClickException(f"{len(broken)} of {len(found)} dumps cannot be read: {broken[0].reason}")
+    return 0
+
+
+def _print_replayed(found: Sequence[Replayed]) -> None:
+    rows = Rows("dump", "verdict", "difference", "reason", prose={"reason"}, right={"difference"})
+    for each in found:
+        largest = "" if each.largest is None else f"{each.largest:.2g}"
+        rows.add(each.name, each.status, largest, each.reason)
+    rows.print(open_console())
+    counts = Counter(each.status for each in found)
+    click.echo(f"{len(found)} rewrites: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}")

@@ -1,0 +1,28 @@
+"""``xopt show PATTERN``."""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+
+from xoptim import resolve
+
+from ..options import command
+from ..selection import WORD
+from .list import opset_range, phase_of, providers_of
+
+
+@command("show", pattern=WORD)
+def show_command(pattern: str) -> None:
+    """Show what PATTERN does, with its examples."""
+    for cls in resolve(pattern):
+        click.echo(click.style(cls.__name__, bold=True))
+        click.echo(inspect.cleandoc(cls.__doc__ or ""))
+        click.echo(
+            f"\nphase {phase_of(cls)}, exactness {cls.exactness}, opset {opset_range(cls)}, provider {providers_of(cls)}"
+        )
+        for number, example in enumerate(cls.examples, 1):
+            click.echo(f"\nexample {number}, opset {example.opset}")
+            click.echo(f"  before  {example.before}\n  after   {example.after}")
+        click.echo()

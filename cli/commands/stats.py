@@ -1,0 +1,115 @@
+"""``xopt stats MODEL``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from xoptim import GraphBuilder, repetitions
+from xoptim.bench.report import bytes_text
+from xoptim.diagnose.costs import Cost, Costs, model_costs
+
+from ..files import MODEL
+from ..options import command, flag, json_option, refuse_idle
+from ..tables import Rows, open_console, print_json
+from ..validation import dims_option, read_dims
+
+_FIGURES = ("nodes", "parameters", "flops", "read", "written")
+
+
+@dataclass(frozen=True)
+class _Choices:
+    dims: tuple[str, ...] = dims_option()
+    layers: bool = flag("List layers, by the names of the nodes, in place of operators.")
+    as_json: bool = json_option()
+
+
+@command("stats", model=MODEL)
+def stats_command(model: Path, choices: _Choices) -> None:
+    """Print what MODEL costs (parameters, operations, bytes, memory), inputs, outputs, and blocks that repeat.
+
+    Operations are counted by formulas, a multiplication and an addition as two; open dimensions are 1 unless --dim says more.
+    """
+    if choices.as_json:
+        refuse_idle({"layers": "with --json, which has both"})
+    found, price = _stats(GraphBuilder(model)), model_costs(model, read_dims(choices.dims))
+    if choices.as_json:
+        print_json({**found, "costs": price.to_json()})
+        return
+    del found["operators"]
+    console = open_console()
+    _print_costs(console, price, layers=choices.layers)
+    repeats = found.pop("repeats")
+    for key, value in found.items():
+        text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        console.print(f"{key:14s}{text}", highlight=False)
+    for block in repeats:
+        text = f"{block['times']} times {block['name']}, {block['nodes']} nodes, {block['share']:.0%} of the graph"
+        console.print(f"{'repeats':14s}{text}", highlight=False)
+
+
+def _stats(builder: GraphBuilder) -> dict[str, Any]:
+    tensors = [tensor for graph in builder.model.graphs() for tensor in graph.initializers.values()]
+    return {
+        "operators": builder.count_types(),
+        "nodes": sum(builder.count_types().values()),
+        "inputs": {name: _type(builder, name) for name in builder.input_names},
+        "outputs": {name: _type(builder, name) for name in builder.output_names},
+        "initializers": len(tensors),
+        "parameters": sum(math.prod(tensor.shape) for tensor in tensors),
+        "bytes": sum(tensor.nbytes for tensor in tensors),
+        "functions": len(builder.model.functions),
+        "opsets": builder.opsets,
+        "ir_version": builder.model.ir_version,
+        "repeats": _repeats(builder),
+    }
+
+
+def _repeats(builder: GraphBuilder) -> list[dict[str, Any]]:
+    """The blocks that repeat along the main graph, each with the share of its nodes that the copies have together."""
+    every = len(builder.nodes)
+    return [
+        {"name": each.name, "times": each.times, "nodes": each.nodes, "share": each.times * each.nodes / every}
+        for each in repetitions(builder.graph)
+    ]
+
+
+def _type(builder: GraphBuilder, name: str) -> str:
+    if not builder.has_type(name):
+        return "?"
+    if not builder.has_shape(name):
+        return f"{builder.type_name(name)}[...]"
+    shape = ("?" if not isinstance(dim, int) and dim.is_anonymous else str(dim) for dim in builder.get_shape(name))
+    return f"{builder.type_name(name)}[{', '.join(shape)}]"
+
+
+def _print_costs(console: Console, found: Costs, *, layers: bool) -> None:
+    """Print costs by operator (or by layer), their sum, and the peak of the memory."""
+    rows = Rows("layer" if layers else "operator", *_FIGURES, right=_FIGURES)
+    for name, cost in (found.by_layer if layers else found.by_operator).items():
+        rows.add(name, *_cells(cost))
+    rows.add("all nodes", *_cells(found.total), style="bold")
+    rows.print(console)
+    sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
+    given = f" with {sizes} (--dim)" if sizes else ""
+    console.print(f"{'memory':14s}{bytes_text(found.peak)} of results at the peak{given}", highlight=False)
+    if found.total.unknown:
+        console.print(f"{'unknown':14s}sizes of {found.total.unknown} nodes, which count as 0", highlight=False)
+
+
+def _cells(cost: Cost) -> list[str]:
+    return [str(cost.nodes), f"{cost.parameters:,}", _count(cost.flops), bytes_text(cost.read), bytes_text(cost.written)]
+
+
+def _count(number: int) -> str:
+    """A number of operations with its unit."""
+    size = float(number)
+    for unit in ("", " k", " M", " G"):
+        if size < 1000:
+            return f"{size:.0f}" if not unit else f"{size:.1f}{unit}"
+        size /= 1000
+    return f"{size:.1f} T"

@@ -1,0 +1,95 @@
+"""``xopt tune MODEL``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from xoptim import tune
+from xoptim.tuning import TuneOptions, TuningReport
+
+from ..exit_codes import NOT_VALIDATED
+from ..files import MODEL, output_option, target_of
+from ..limits import MEMORY_BOUND
+from ..options import POSITIVE, command, flag, json_option, option, provider_option, refuse_idle, repeated
+from ..pipeline import protect_weights
+from ..progress import Progress
+from ..tables import Rows, open_console, print_json
+from ..validation import Values
+
+_WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
+
+
+@dataclass(frozen=True)
+class _Choices:
+    output: Path | None = output_option()
+    in_place: bool = flag("Overwrite MODEL.")
+    provider: str = provider_option()
+    threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
+    include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
+    values: Values = field(default_factory=Values)
+    budget: float = option("Time of the search and the proof.", type=POSITIVE, default=120, metavar="SECONDS")
+    as_json: bool = json_option()
+
+
+@command("tune", model=MODEL)
+def tune_command(model: Path, choices: _Choices) -> int:
+    """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
+
+    Writes the model, and the settings of its session beside it (OUTPUT.session.json), which xoptim.session(OUTPUT) uses. When
+    nothing is measurably faster, the smallest result that is not measurably slower is written, with default settings.
+
+    Exit code 3 when the written model could not be validated: it is the original then.
+    """
+    refuse_idle(choices.values.idle())
+    target = target_of(model, choices.output, choices.in_place)
+    MEMORY_BOUND.lift_for((choices.provider,))
+    options = TuneOptions(
+        provider=choices.provider,
+        threads=choices.threads,
+        budget=choices.budget,
+        include=choices.include,
+        **choices.values.read(),
+    )
+    with Progress(enabled=not choices.as_json) as progress:
+        found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
+        progress.say("writing")
+        written = found.save(target)
+    if choices.as_json:
+        print_json({"model": str(model), "written": [str(path) for path in written], **found.report.to_json()})
+    else:
+        _show(found.report, written)
+    failure = next((each for each in found.report.optimization.validation if not each.ok), None)
+    if failure is not None:
+        click.echo(f"xopt: warning: {failure.summary()}", err=True)
+        return NOT_VALIDATED
+    return 0
+
+
+def _show(report: TuningReport, written: list[Path]) -> None:
+    console = open_console()
+    rows = Rows("tried", "time / original", "", prose={""})
+    for trial in report.trials:
+        chosen = trial.label == report.label
+        ratio = "" if trial.ratio is None else "{:.3f} ({:.3f} to {:.3f})".format(trial.ratio.value, *trial.ratio.interval)
+        outcome = trial.reason or _WORDS.get(trial.verdict, trial.verdict)
+        rows.add(trial.label, ratio, outcome, style="bold" if chosen else "")
+    rows.print(console)
+    console.print()
+    for label, reason in report.refuted:
+        console.print(f"refused     {label}: {reason}", highlight=False)
+    nodes = f"{report.optimization.nodes_before} → {report.optimization.nodes_after} nodes"
+    if not report.is_faster:
+        console.print("result      nothing is measurably faster than the original", highlight=False)
+    console.print(f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False)
+    searched = f"tried {len(report.trials) - 1}" + (f" of {len(report.trials) - 1 + report.left}" if report.left else "")
+    rest = "" if not report.left else " (a larger --budget tries the rest)"
+    console.print(f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False)
+    sizes = ", ".join(f"{name}={size}" for name, size in report.sizes.items())
+    if sizes:
+        console.print(f"sizes       {sizes}", highlight=False)
+    for each in report.optimization.validation:
+        console.print(f"validation  {', '.join(each.providers)}: {each.summary()}", highlight=False)
+    console.print(f"written     {', '.join(map(str, written))}", highlight=False)

@@ -1,0 +1,45 @@
+"""``xopt verify A B``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import click
+
+from xoptim import verify
+
+from ..exit_codes import DIFFERENT
+from ..files import MODEL
+from ..options import command, flag, json_option, providers_option, refuse_idle
+from ..tables import print_json
+from ..validation import Comparison, check_values_used
+
+
+@dataclass(frozen=True)
+class _Choices:
+    provider: tuple[str, ...] = providers_option()
+    comparison: Comparison = field(default_factory=Comparison)
+    fewer_inputs: bool = flag("OTHER may lack inputs of ORIGINAL, whose values must not matter.")
+    exact: bool = flag("Demand equal bits.")
+    as_json: bool = json_option()
+
+
+@command("verify", original=MODEL, other=MODEL)
+def verify_command(original: Path, other: Path, choices: _Choices) -> int:
+    """Run ORIGINAL and OTHER on the same values and compare.
+
+    Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
+    """
+    refuse_idle(choices.comparison.idle(choices.provider))
+    options = replace(choices.comparison.read(choices.provider, exact=choices.exact), fewer_inputs=choices.fewer_inputs)
+    reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
+    check_values_used(reports, options)
+    if choices.as_json:
+        print_json([report.to_json() for report in reports])
+    else:
+        for report in reports:
+            click.echo(f"{', '.join(report.providers)}: {report.summary()}")
+            for note in report.notes:
+                click.echo(f"  {note}")
+    return 0 if all(report.ok for report in reports) else DIFFERENT

@@ -1,0 +1,173 @@
+"""Options as fields of frozen dataclasses, which give name, type, default and help once; options without effect are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from functools import wraps
+from typing import Any, Final, get_type_hints
+
+import click
+from click.core import ParameterSource
+
+from xoptim.validate import is_provider
+
+POSITIVE: Final = click.FloatRange(min=0, min_open=True)
+_OPTION: Final = "option"
+
+
+def option(text: str, *names: str, **settings: Any) -> Any:
+    """A field that is an option; a field without one is a group of options, a dataclass that its default factory names.
+
+    Args:
+        text: the help, to which click adds a default that is not empty.
+        *names: such as ``-o`` and ``--output``; by default, the name of the field.
+        **settings: further arguments of ``click.option``.
+    """
+    nothing = () if settings.get("multiple") else False if settings.get("is_flag") else 0 if settings.get("count") else None
+    default = settings.get("default", nothing)
+    return field(default=default, metadata={_OPTION: (names, {"help": text, "show_default": bool(default), **settings})})
+
+
+def flag(text: str, *names: str) -> Any:
+    """A field that is an option without a value."""
+    return option(text, *names, is_flag=True)
+
+
+def switch(text: str) -> Any:
+    """A field that is on by default: ``--tag/--no-tag``."""
+    return option(text, default=True)
+
+
+def choice(text: str, *words: str) -> Any:
+    """A field that is one of some words, by default the first."""
+    return option(text, type=click.Choice(words), default=words[0])
+
+
+def repeated(text: str, *names: str, **settings: Any) -> Any:
+    """A field that has all values of an option that may be given several times."""
+    return option(text, *names, multiple=True, **settings)
+
+
+def command(
+    title: str, /, *, kind: type[click.Command] = click.Command, extra: bool = False, **arguments: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function; its parameters that are dataclasses are the options, in this order.
+
+    Args:
+        title: the name of the command.
+        kind: the class of the command.
+        extra: whether the command itself looks at words beyond its arguments.
+        **arguments: the arguments by name, each with its type, or with the settings of ``click.Argument``.
+    """
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        hints = get_type_hints(function)
+        groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+
+        @wraps(function)
+        def called(**values: Any) -> Any:
+            context = {"context": click.get_current_context()} if "context" in hints else {}
+            given = {name: values[name] for name in arguments}
+            return function(**context, **given, **{name: _made(group, values) for name, group in groups.items()})
+
+        params: list[click.Parameter] = [
+            click.Argument([name], **(each if isinstance(each, dict) else {"type": each})) for name, each in arguments.items()
+        ]
+        params += (_click_option(each) for group in groups.values() for each in _options(group))
+        return click.command(title, cls=kind, params=params, context_settings={"allow_extra_args": extra})(called)
+
+    return make
+
+
+def names_of(kind: type[Any]) -> list[str]:
+    """The names of the options of a dataclass, including its groups."""
+    return [each.name for each in _options(kind)]
+
+
+def _options(kind: Any) -> Iterator[Field[Any]]:
+    for each in fields(kind):
+        if _OPTION in each.metadata:
+            yield each
+        elif each.default_factory is not MISSING:
+            yield from _options(each.default_factory)
+
+
+def _click_option(each: Field[Any]) -> click.Option:
+    names, settings = each.metadata[_OPTION]
+    word = each.name.replace("_", "-")
+    derived = f"--{word}/--no-{word}" if each.default is True else f"--{word}"
+    return click.Option([each.name, *(names or (derived,))], **settings)
+
+
+def _made(kind: Any, values: Mapping[str, Any]) -> Any:
+    """An object of a dataclass with values of its options; other fields have their defaults."""
+    own = {each.name: values[each.name] for each in fields(kind) if _OPTION in each.metadata}
+    groups = {each.name: each.default_factory for each in fields(kind) if each.default_factory is not MISSING}
+    return kind(**own, **{name: _made(group, values) for name, group in groups.items()})
+
+
+def refuse_idle(*found: Mapping[str, str]) -> None:
+    """Raise for an option of the command line that has no effect.
+
+    Settings are not refused: they are for many command lines, and some have no use for them.
+
+    Args:
+        *found: names of parameters, each with the end of the sentence ``--atol has no effect ...``.
+
+    Raises:
+        click.UsageError: one of these parameters is on the command line.
+    """
+    for name in on_command_line(name for each in found for name in each):
+        reason = next(each[name] for each in found if name in each)
+        raise click.UsageError(f"{_text_of(name)} has no effect {reason}; leave it out")
+
+
+def on_command_line(names: Iterable[str]) -> list[str]:
+    """The parameters among these that the command line gives; the settings do not count."""
+    context = click.get_current_context()
+    return [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+
+
+def _text_of(name: str) -> str:
+    """The option of a parameter as the command line writes it."""
+    context = click.get_current_context()
+    found = next(each for each in context.command.params if each.name == name)
+    texts = found.secondary_opts if context.params[name] is False else found.opts
+    return next(text for text in texts if text.startswith("--"))
+
+
+def _operator_set(value: str | int) -> int | str:
+    """A version of the operator set of ONNX, or ``newest``."""
+    try:
+        return "newest" if value == "newest" else int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor `newest`") from None
+
+
+def known_provider(value: str) -> str:
+    """An execution provider to optimize for, which may be missing on this machine."""
+    if not is_provider(value):
+        raise click.BadParameter(f"onnxruntime has no execution provider {value!r} on any machine; cpu and cuda are usual")
+    return value
+
+
+def json_option(text: str = "Print JSON.") -> Any:
+    """The option ``--json``."""
+    return flag(text, "--json")
+
+
+def provider_option(text: str = "cpu or cuda.", **settings: Any) -> Any:
+    """The option ``--provider`` with one provider."""
+    return option(text, default="cpu", **settings)
+
+
+def providers_option(text: str = "cpu or cuda (repeatable).") -> Any:
+    """The option ``--provider`` with several providers."""
+    return repeated(text, default=("cpu",))
+
+
+def opset_option() -> Any:
+    """The option ``--opset``."""
+    text = "Raise MODEL to this operator set of ONNX first: a number, or `newest`."
+    return option(text, type=_operator_set, metavar="N|newest")

@@ -1,0 +1,26 @@
+"""``xopt find``."""
+
+from __future__ import annotations
+
+import re
+
+from tests.cli.command import TRANSPOSES, Xopt, write
+
+
+def test_find(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("find", "model.onnx", "TransposeTranspose")
+    rows = [re.split(r"\s{2,}", line.strip()) for line in outcome.out.splitlines()]
+    assert (outcome.code, rows[0]) == (0, ["node", "matched", "captured"])
+    assert rows[1][:2] == ["#1 Transpose 'u'", "#0 Transpose, #1 Transpose"]
+    assert rows[1][2].startswith("x=x, ")
+    assert rows[2] == ["TransposeTranspose applies at 1 node"]
+    (found,) = xopt("find", "model.onnx", "TransposeTranspose", "--json").json
+    assert (found["status"], found["anchor"]["outputs"], found["bindings"]["x"]) == ("matches", ["u"], "x")
+    assert [place["position"] for place in found["matched"]] == [0, 1]
+
+
+def test_a_search_without_matches_points_to_the_explanation(xopt: Xopt) -> None:
+    write("agraph (float[a] x) => (float[a] y) { y = Relu(x) }")
+    out = xopt("find", "model.onnx", "NotNot").out
+    assert out == "NotNot applies at no node; `xopt explain model.onnx NotNot` says why\n"
