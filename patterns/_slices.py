@@ -105,7 +105,7 @@ def _axis(g: GraphView, node: Node, rank: int) -> int | None:
     axes = [0] if axes is None else axes
     if not isinstance(axes, list) or len(axes) != 1 or steps not in (None, [1]) or not -rank <= axes[0] < rank:
         return None
-    return axes[0] % rank
+    return int(axes[0]) % rank
 
 
 def _bound(g: GraphView, node: Node, name: str) -> Dim | None:
