@@ -9,9 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import PatternError
 from xoptim.facts.words import meant
-from xoptim.match.kernels import runs
 from xoptim.match.pattern import PatternOptimization, operator_key
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphBuilderPatternOptimization, runs
 
 
 class Unmet(NamedTuple):

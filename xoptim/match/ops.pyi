@@ -1238,8 +1238,8 @@ class PatternOps:
     @overload
     def PRelu(self, *operands: Any, domain: str, outputs: int | Symbol | Sequence[Symbol] = ..., **attributes: Any) -> Any: ...
     @overload
-    def Pad(self, data_: Any, pads_: Any = ..., constant_tensor_: Any = ..., axes_: Any = ..., /, *, axes: Any = ..., mode: Any = ..., paddings: Any = ..., pads: Any = ..., value: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
-        """Pad(data, pads, constant_tensor, axes) → output.
+    def Pad(self, data_: Any, pads_: Any = ..., constant_value_: Any = ..., axes_: Any = ..., /, *, axes: Any = ..., mode: Any = ..., paddings: Any = ..., pads: Any = ..., value: Any = ..., attributes: Any = ..., any_order: Any = ...) -> Symbol:
+        """Pad(data, pads, constant_value, axes) → output.
 
         Operator sets 1, 2, 11, 13, 18, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Pad.html
         - ``axes``: Sequence[int], an operand in newer operator sets
@@ -3519,8 +3519,8 @@ class BuilderOps:
     @overload
     def PRelu(self, *operands: Any, domain: str, outputs: int | Sequence[str] = ..., name: str = ..., **attributes: Any) -> Any: ...
     @overload
-    def Pad(self, data_: Any, pads_: Any = ..., constant_tensor_: Any = ..., axes_: Any = ..., /, *, axes: Sequence[int] | None = ..., mode: str | None = ..., paddings: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., value: float | None = ..., name: Any = ...) -> str:
-        """Pad(data, pads, constant_tensor, axes) → output.
+    def Pad(self, data_: Any, pads_: Any = ..., constant_value_: Any = ..., axes_: Any = ..., /, *, axes: Sequence[int] | None = ..., mode: str | None = ..., paddings: Sequence[int] | None = ..., pads: Sequence[int] | None = ..., value: float | None = ..., name: Any = ...) -> str:
+        """Pad(data, pads, constant_value, axes) → output.
 
         Operator sets 1, 2, 11, 13, 18, 19, 21, 23, 24, 25: https://onnx.ai/onnx/operators/onnx__Pad.html
         - ``axes``: Sequence[int], an operand in newer operator sets
