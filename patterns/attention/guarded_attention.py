@@ -25,7 +25,7 @@ class GuardedAttentionPattern(AttentionPattern):
     Refuses when:
     1. `Attention` refuses, but for infinities in the mask.
     2. heads are not split off the last axis of q, k and v, or not merged with it: without that, the guard is slower than the
-       formula below 128 keys. Keys and values that are joined with those of earlier calls, or serve several heads of queries
+       formula below 128 keys. Keys and values that are joined with earlier ones, or serve several heads of queries
        each, may have four axes.
     3. such keys and values are not known to have one length, which `ConcatAttention` requires, and their heads are not
        repeated.
@@ -133,7 +133,7 @@ class GuardedAttentionPattern(AttentionPattern):
 
 
 def _joined(g: GraphView, name: str) -> Shared | None:
-    """Heads (batch, heads, length, size) before they are repeated, or that are joined with those of earlier calls."""
+    """Heads (batch, heads, length, size) before they are repeated, or that are joined with earlier ones."""
     shape, found, node = g.try_infer_shape(name), shared_heads(g, name), g.node_before(name)
     if found is not None or shape is None or len(shape) != 4:
         return found
