@@ -64,7 +64,7 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
     columns = ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
     if any(pattern.status != "stable" for pattern in patterns):
         columns.insert(4, "status")
-    rows = Rows(*columns, prose={"tags", "rewrite"})
+    rows = Rows(*columns, prose={"provider", "tags", "rewrite"})
     for family, members in groupby(sorted(patterns, key=lambda p: (p.family(), p.name())), key=lambda p: p.family()):
         rows.add_title(family)
         for pattern in members:

@@ -73,7 +73,7 @@ def test_a_word_that_nothing_knows(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("default+", "a word is missing behind '+' in the selection 'default+'"),
+        ("default+", "a word is missing after '+' in the selection 'default+'"),
         ("-Cast", "'-Cast' has no patterns to remove from; did you mean `default-Cast`?"),
         ("defualt", "unknown pattern 'defualt'; did you mean 'default'?"),
     ],
@@ -119,8 +119,8 @@ def test_status_and_former_names_are_spoken_of(xopt: Xopt) -> None:
 @pytest.mark.usefixtures("own")
 def test_the_status_is_shown_where_it_matters(xopt: Xopt) -> None:
     plain, mixed = (xopt("list", "--patterns", text).out.splitlines() for text in ("Cast", "Cast+own"))
-    assert plain[0].split() == ["pattern", "phase", "exactness", "opset", "tags", "rewrite"]
-    assert mixed[0].split() == ["pattern", "phase", "exactness", "opset", "status", "tags", "rewrite"]
+    assert plain[0].split() == ["pattern", "phase", "exactness", "opset", "provider", "tags", "rewrite"]
+    assert mixed[0].split() == ["pattern", "phase", "exactness", "opset", "status", "provider", "tags", "rewrite"]
     assert {line.split()[0]: line.split()[4] for line in mixed if line.startswith("  ")} == {
         "Cast": "stable", "Early": "preview", "Late": "deprecated", "Whole": "stable",
     }  # fmt: skip
@@ -130,7 +130,7 @@ def test_the_status_is_shown_where_it_matters(xopt: Xopt) -> None:
 def test_rewriters_of_whole_models_are_listed(xopt: Xopt) -> None:
     lines = xopt("list", "--patterns", "Cast+Whole").out.splitlines()
     rows = [line.split() for line in lines if line.startswith("  ")]
-    assert ["Whole", "global", "exact", "1+", "A", "→", "B"] in rows
+    assert ["Whole", "global", "exact", "1+", "any", "A", "→", "B"] in rows
     assert len(rows) == 2
     assert lines[-1] == f"2 of {len(installed_patterns()) + 3} patterns"
     phases = {row["name"]: row["phase"] for row in xopt("list", "--patterns", "global", "--json").json}

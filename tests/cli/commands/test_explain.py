@@ -61,7 +61,7 @@ BROKEN = {
         "agraph (int32[n,4] x, int32[4,3] w, float[n,4] u, float[4,3] v) => (int32[n,3] y, float[n,3] y2, float[n,3] y3) "
         "<int32[3] b = {1, 2, 3}> { k = MatMul(u, v) y2 = Relu(k) t = MatMul(x, w) y = Add(b, t) "
         "l = MatMul(u, v) y3 = Neg(l) }",
-        "not a product of two floating-point matrices", "t", "not a product of two floating-point matrices",
+        "the type int32 of 'x' does not fit", "t", "operand_types = ",
     ),
     "a second reader": Broken(
         "HardSwish",

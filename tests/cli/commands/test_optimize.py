@@ -336,7 +336,7 @@ def test_reasons(xopt: Xopt) -> None:
     place = re.search(r": .+ \((.+\.py):(\d+)\)$", line)
     assert place is not None
     text = Path(place[1]).read_text(encoding="utf-8").splitlines()
-    assert Path(place[1]).name == "identity_transpose.py"
+    assert Path(place[1]).name == "identity_operator.py"
     assert text[int(place[2]) - 1].strip()
 
 
