@@ -5,29 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim
-from xoptim.match import GraphView, Node
+from xoptim.match import GraphView
+from xoptim.match.axes import axis_of, permutation
 
-
-def axis_of(g: GraphView, node: Node) -> int | None:
-    """The attribute ``axis`` of a node, its schema default included, counted from the front of its first operand.
-
-    Returns:
-        ``None`` when it is negative and the rank is unknown.
-    """
-    axis = node.get_attribute("axis")
-    rank = g.info(node.input[0]).rank
-    if not isinstance(axis, int) or (axis < 0 and rank is None):
-        return None
-    return axis if axis >= 0 or rank is None else axis + rank
-
-
-def permutation(g: GraphView, node: Node) -> list[int] | None:
-    """The permutation of a Transpose, the default included; ``None`` for another node or an unknown rank."""
-    if node.op_type != "Transpose":
-        return None
-    rank = g.info(node.input[0]).rank
-    perm = node.get_attribute("perm")
-    return list(range(rank))[::-1] if perm is None and rank is not None else perm
+__all__ = ["agree_elsewhere", "axis_of", "permutation", "size_along"]
 
 
 def size_along(g: GraphView, name: str, axis: int) -> Dim | None:

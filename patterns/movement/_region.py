@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ from .._axes import permutation
 from .._kernels import runs
 from .._nodes import is_op
 from ._cut import ALWAYS, NEVER, Term
-from ._layouts import CHANGING_RANK, Carried, Carry, Perm, can_be_relaid, composed, is_identity, unsqueeze_above
+from ._layouts import CHANGING_RANK, Carried, Perm, can_be_relaid, carried, composed, is_identity
 
 _LARGEST: Final = 512
 """Most nodes of a region, so that the time a graph takes stays proportional to its size."""
@@ -46,9 +46,9 @@ class Region:
     first: int | None = None
     _readers: dict[str, list[Node]] = field(default_factory=dict)
 
-    def add(self, node: Node, carried: Carried) -> None:
+    def add(self, node: Node, how: Carried) -> None:
         """Take in a node."""
-        self.nodes[node] = carried
+        self.nodes[node] = how
         for name in dict.fromkeys(node.input):
             self._readers.setdefault(name, []).append(node)
 
@@ -75,38 +75,36 @@ def _few_readers(g: GraphView, name: str) -> list[Node]:
     return readers if len(readers) <= _CROWD else []
 
 
-def region_at(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Region:
+def region_at(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Region:
     """The region of a value in the layout ``perm``, grown once for all its values while the graph is unchanged."""
     if g.notes is None:
-        return grow(g, table, name, perm)
-    region: Region | None = g.notes.get((id(table), name, perm))
+        return grow(g, operators, name, perm)
+    region: Region | None = g.notes.get((operators, name, perm))
     if region is None:
-        region = grow(g, table, name, perm)
+        region = grow(g, operators, name, perm)
         if not region.is_cut_off:
-            g.notes.update(dict.fromkeys(((id(table), *value) for value in region.layouts.items()), region))
+            g.notes.update(dict.fromkeys(((operators, *value) for value in region.layouts.items()), region))
     return region
 
 
-def grow(g: GraphView, table: Mapping[str, Carry], name: str, perm: Perm) -> Region:
+def grow(g: GraphView, operators: frozenset[str], name: str, perm: Perm) -> Region:
     """The nodes connected to a value that can work in another layout, when the value has the layout ``perm``."""
     region = Region(layouts={name: perm})
     pending = [name]
     for value in pending:
         layout = region.layouts[value]
         producer = g.node_before(value)
-        above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK - {"Unsqueeze"} else []
+        above = [producer] if producer is not None and producer.op_type not in CHANGING_RANK else []
         for node in (*_few_readers(g, value), *above):
-            is_new = not node.domain and node not in region.nodes and len(node.input) + len(node.output) <= 2 * _CROWD
-            is_above = node is producer and node.op_type in CHANGING_RANK
-            carry = (unsqueeze_above if is_above else table.get(node.op_type)) if is_new else None
-            carried = carry(g, node, layout) if carry is not None else None
-            if carried is None or region.is_cut_off:
+            is_new = node.op_type in operators and node not in region.nodes and len(node.input) + len(node.output) <= 2 * _CROWD
+            how = carried(g, node, value, layout) if is_new and not region.is_cut_off else None
+            if how is None:
                 continue
-            moved = _values(g, node, carried)
-            staying = {name for place, name in enumerate(node.input) if place not in carried.operands}
+            moved = _values(g, node, how)
+            staying = {name for place, name in enumerate(node.input) if place not in how.operands}
             fits = all(region.layouts.get(v, p) == p and v not in staying for v, p in moved.items())
             if fits and moved.get(value) == layout:
-                region.add(node, carried)
+                region.add(node, how)
                 pending += [v for v in moved if v not in region.layouts]
                 region.layouts.update(moved)
     return region
@@ -130,10 +128,10 @@ def _ends(g: GraphView, region: Region) -> Iterator[int]:
             yield source.node.label
 
 
-def _values(g: GraphView, node: Node, carried: Carried) -> dict[str, Perm]:
+def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
     """The values that a node reads and writes in another layout, constants not included."""
-    read = [(node.input[place], perm) for place, perm in carried.operands.items()]
-    written = list(zip(node.output, carried.results, strict=True))
+    read = [(node.input[place], perm) for place, perm in how.operands.items()]
+    written = list(zip(node.output, how.results, strict=True))
     found = {name: perm for name, perm in read if not can_be_relaid(g, name)} | dict(written)
     return {name: perm for name, perm in found.items() if name and _moves(g, name, perm)}
 
@@ -148,9 +146,9 @@ def terms(g: GraphView, region: Region) -> list[Term]:
     found: list[Term] = []
     for name, perm in region.layouts.items():
         found += _costs(g, region, name, perm)
-    for node, carried in region.nodes.items():
-        if carried.cost != (0, 0):
-            inside = [copies * _copied(g, node.output[0]) for copies in carried.cost]
+    for node, how in region.nodes.items():
+        if how.cost != (0, 0):
+            inside = [copies * _copied(g, node.output[0]) for copies in how.cost]
             found += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
     before, after = (_behind_convolutions(g, region, is_moved) for is_moved in (False, True))
     found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import REDUCING, reduced_axes
 
 from .._nodes import is_op
 from .._shapes import same_dims
-from ._reductions import REDUCING, reduced_axes
 
 
 class ReduceReshapePattern(PatternOptimization):

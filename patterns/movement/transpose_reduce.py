@@ -6,10 +6,9 @@ from functools import partial
 
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import REDUCING, permutation, reduced_axes
 
-from .._axes import permutation
 from .._nodes import is_op
-from ._reductions import REDUCING, reduced_axes
 
 
 class TransposeReducePattern(PatternOptimization):

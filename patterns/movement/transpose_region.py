@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import permutation, rewritten
 
-from .._axes import permutation
 from .._folding import constant
 from .._nodes import is_op
 from ._cut import cheapest, price
-from ._layouts import MOVING, SUMMING, Carry, can_be_relaid, composed, inverse, is_identity, relaid
+from ._layouts import MOVING, SUMMING, can_be_relaid, composed, inverse, is_identity, relaid
 from ._region import Region, equal_transpose, is_found_from, is_needed_as_it_is, region_at, source_of, terms, transposes_of
 
 
@@ -36,8 +36,8 @@ class TransposeRegionPattern(PatternOptimization):
     priority = 5
     min_opset = 8
     radius = 8
-    table: ClassVar[Mapping[str, Carry]] = MOVING
-    decisive: ClassVar[Mapping[str, Carry]] = MOVING
+    operators: ClassVar[frozenset[str]] = MOVING
+    decisive: ClassVar[frozenset[str]] = MOVING
     """Operators, one of which a region must have."""
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
@@ -46,7 +46,7 @@ class TransposeRegionPattern(PatternOptimization):
         if perm is None or sorted(perm) != list(range(len(perm))):
             return self.none(node, msg="the permutation is unknown")
         for name, layout in ((node.output[0], inverse(perm)), (node.input[0], tuple(perm))):
-            region = region_at(g, self.table, name, layout)  # (2)
+            region = region_at(g, self.operators, name, layout)  # (2)
             if any(n.op_type in self.decisive for n in region.nodes) and is_found_from(g, region, node):
                 costs = terms(g, region)  # (3)
                 before, count = price(costs, set())
@@ -100,7 +100,7 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
 
     priority = 6
     exactness = "rounding"
-    table = {**MOVING, **SUMMING}  # (4)
+    operators = MOVING | SUMMING  # (4)
     decisive = SUMMING
 
     examples = (
@@ -127,15 +127,12 @@ def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
                 if name not in known:
                     made += _enter(g, region, name, known)
                 inputs[place] = known[name]
-        for place, array in carried.given.items():
-            inputs[place] = g.make_initializer("", array, source=node.input[place])
         if carried.swapped:
             inputs.reverse()
         moved = [name for name in node.output if name in region.layouts]
         known.update((name, g.unique_name(name)) for name in moved)
         outputs = [known.get(name, name) for name in node.output]
-        attributes = {**node.attribute, **carried.attributes}
-        made.append(g.make_node_check_opset(node.op_type, inputs, outputs, "", "", **attributes))
+        made.append(rewritten(g, node, inputs, outputs, carried.changed))
         for name in moved:
             made += _leave(g, region, name, known[name])
     return made

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import lower_bound, upper_bound
+from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import axes_of, axis_of, parameters, rewritten
 
-from .._axes import axis_of, size_along
 from .._nodes import is_op
-from ._carried import CARRIED, MOVING, Carried, Part
 
-_LARGEST = 64
+_LARGEST: Final = 64
 """Most nodes of a region."""
+_COMPUTING: Final = (
+    *(*BROADCASTING, *REDUCTIONS, *sorted(ELEMENTWISE - {"Cast"})),
+    *("Gemm", "LayerNormalization", "LogSoftmax", "MatMul", "RMSNormalization", "Softmax"),
+)
+_MOVING: Final = ("Cast", "Reshape", "Transpose")
+"""Operators that compute nothing."""
+
+
+class _Part(NamedTuple):
+    """Some positions of one axis of a result.
+
+    Attributes:
+        axis: counted from the front.
+        drops: whether the axis goes: one position is taken.
+        may_be_empty: whether it is not known that there is a position.
+    """
+
+    axis: int
+    drops: bool
+    may_be_empty: bool
+
+
+class _Carried(NamedTuple):
+    """A node that computes a part of its result.
+
+    Attributes:
+        operands: the axis of each operand, by its place, of which the part is needed; all others stay.
+        changed: parameters that change.
+    """
+
+    operands: Mapping[int, int]
+    changed: Mapping[str | int, Any]
 
 
 @dataclass
@@ -30,7 +63,7 @@ class _Region:
         sources: the axis of each result from outside of which they need the part.
     """
 
-    nodes: dict[Node, Carried] = field(default_factory=dict)
+    nodes: dict[Node, _Carried] = field(default_factory=dict)
     axes: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
 
@@ -50,7 +83,7 @@ class PartRegionPattern(PatternOptimization):
     """
 
     anchors = ("Slice", "Gather")
-    near = tuple(CARRIED)
+    near = (*_COMPUTING, *_MOVING)
     phase = "specialize"
     priority = 3
     exactness = "rounding"
@@ -83,7 +116,7 @@ class PartRegionPattern(PatternOptimization):
     )
 
 
-def _part_of(g: GraphView, node: Node) -> Part | None:
+def _part_of(g: GraphView, node: Node) -> _Part | None:
     """The part that a Slice or Gather takes, if it is small."""
     shape, result = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
     if shape is None or result is None:
@@ -103,10 +136,10 @@ def _part_of(g: GraphView, node: Node) -> Part | None:
     most, least = upper_bound(taken), lower_bound(taken)
     if most is None or not (2 * most <= size if isinstance(size, int) else most <= 1):
         return None
-    return Part(axis, drops, may_be_empty=not least)
+    return _Part(axis, drops, may_be_empty=not least)
 
 
-def _grow(g: GraphView, node: Node, part: Part) -> _Region | None:
+def _grow(g: GraphView, node: Node, part: _Part) -> _Region | None:
     region, best = _Region(sources={node.input[0]: part.axis}), None
     is_free = all(g.is_constant(name) for name in node.input[1:] if name)
     readers = {node}
@@ -123,37 +156,43 @@ def _grow(g: GraphView, node: Node, part: Part) -> _Region | None:
             if region.sources.setdefault(operand, axis) != axis or operand in region.axes:
                 return best
         needed = [name for name in region.sources if not (is_free and g.is_constant(name))]
-        if len(needed) <= 1 and any(n.op_type not in MOVING for n in region.nodes):
+        if len(needed) <= 1 and any(n.op_type not in _MOVING for n in region.nodes):
             best = _Region(dict(region.nodes), dict(region.axes), dict(region.sources))
     return best
 
 
-def _last(g: GraphView, region: _Region, readers: set[Node], part: Part) -> tuple[str, Node | None, Carried | None]:
+def _last(g: GraphView, region: _Region, readers: set[Node], part: _Part) -> tuple[str, Node | None, _Carried | None]:
     """The last node above a region that can be a node of it, and the name of its result."""
-    found: tuple[str, Node | None, Carried | None] = ("", None, None)
+    found: tuple[str, Node | None, _Carried | None] = ("", None, None)
     for name, axis in region.sources.items():
         node = g.node_before(name)
         if node is None or (found[1] is not None and node.label < found[1].label) or not g.is_used_only_by(name, *readers):
             continue
-        how = _carry(g, node, name, replace(part, axis=axis))
+        how = _carry(g, node, name, part._replace(axis=axis))
         if how is not None:
             found = name, node, how
     return found
 
 
-def _carry(g: GraphView, node: Node, name: str, part: Part) -> Carried | None:
+def _carry(g: GraphView, node: Node, name: str, part: _Part) -> _Carried | None:
     """How a node computes the part, if it needs the same positions of its operands, and none of them as a whole too."""
-    shape, rule = g.try_infer_shape(name), CARRIED.get(node.op_type)
-    found = None if rule is None or shape is None or node.domain or len(node.output) != 1 else rule(g, node, shape, part)
-    if found is None or shape is None:
+    shape, is_known = g.try_infer_shape(name), node.op_type in (*_COMPUTING, *_MOVING) and len(node.output) == 1
+    axes = axes_of(g, node) if is_known and not node.domain else None
+    if axes is None or shape is None or (part.drops and axes.swaps):
         return None
-    if any(size_along(g, node.input[place], axis) != shape[part.axis] for place, axis in found.operands.items()):
+    label = axes.results[0][part.axis]
+    found = axes.parts([g.try_infer_shape(i) if i else None for i in node.input], label, shape[part.axis], part.drops)
+    if found is None or not {i for place, i in enumerate(node.input) if place not in found}.isdisjoint(
+        node.input[p] for p in found
+    ):
         return None
-    whole = {name for place, name in enumerate(node.input) if place not in found.operands}
-    return found if whole.isdisjoint(node.input[place] for place in found.operands) else None
+    targets = axes.numbers["shape"].entries if node.op_type == "Reshape" else {}
+    if part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label):
+        return None  # onnxruntime refuses -1 beside an empty axis
+    return _Carried(found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label))
 
 
-def _write(region: _Region, part: Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
+def _write(region: _Region, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
     node = nodes[-1]
     names: dict[str, str] = {}
     made: list[Node] = []
@@ -165,17 +204,8 @@ def _write(region: _Region, part: Part, g: PatternRewriter, *nodes: Node) -> lis
             made.append(g.make_node("Slice", [name, *node.input[1:3], axes, *node.input[4:]], 1))
         names[name] = made[-1].output[0]
     for inner, how in reversed(region.nodes.items()):
-        made.append(_in_part(g, inner, how, names, node.output if inner.output[0] == node.input[0] else 1))
+        inputs = [names[i] if place in how.operands else i for place, i in enumerate(inner.input)]
+        outputs = node.output if inner.output[0] == node.input[0] else 1
+        made.append(rewritten(g, inner, inputs, outputs, how.changed))
         names[inner.output[0]] = made[-1].output[0]
     return made
-
-
-def _in_part(g: PatternRewriter, node: Node, how: Carried, names: Mapping[str, str], outputs: Sequence[str] | int) -> Node:
-    """The node on parts of its operands."""
-    inputs = [names[name] if place in how.operands else name for place, name in enumerate(node.input)]
-    for place, value in how.given.items():
-        inputs[place] = g.make_initializer("shape", value)
-    attributes = {**node.attribute, **how.attributes}
-    if "axes" in how.attributes:
-        return g.make_node_check_opset(node.op_type, inputs[:1], outputs, **attributes)
-    return g.make_node(node.op_type, inputs, outputs, **attributes)
