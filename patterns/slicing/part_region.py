@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
@@ -13,7 +11,8 @@ from onnx import TensorProto
 from xoptim.facts.dims import lower_bound, upper_bound
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-from xoptim.match.axes import axes_of, axis_of, parameters, rewritten
+from xoptim.match.axes import axes_of, axis_of, parameters
+from xoptim.match.regions import Carried, Region, region_above
 
 from .._nodes import is_op
 
@@ -39,33 +38,6 @@ class _Part(NamedTuple):
     axis: int
     drops: bool
     may_be_empty: bool
-
-
-class _Carried(NamedTuple):
-    """A node that computes a part of its result.
-
-    Attributes:
-        operands: the axis of each operand, by its place, of which the part is needed; all others stay.
-        changed: parameters that change.
-    """
-
-    operands: Mapping[int, int]
-    changed: Mapping[str | int, Any]
-
-
-@dataclass
-class _Region:
-    """Nodes that compute only a part.
-
-    Attributes:
-        nodes: how each of them does so, the last one first.
-        axes: the axis of each of their results of which the part is needed.
-        sources: the axis of each result from outside of which they need the part.
-    """
-
-    nodes: dict[Node, _Carried] = field(default_factory=dict)
-    axes: dict[str, int] = field(default_factory=dict)
-    sources: dict[str, int] = field(default_factory=dict)
 
 
 class PartRegionPattern(PatternOptimization):
@@ -95,7 +67,7 @@ class PartRegionPattern(PatternOptimization):
         part = _part_of(g, node)
         if part is None:  # (1)
             return self.none(node, msg="not a small part of one axis")
-        region = _grow(g, node, part)
+        region = _region(g, node, part)
         if region is None:  # (2) (3) (4)
             return self.none(node, msg="nothing before it computes only one part from one part")
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, part))
@@ -139,60 +111,32 @@ def _part_of(g: GraphView, node: Node) -> _Part | None:
     return _Part(axis, drops, may_be_empty=not least)
 
 
-def _grow(g: GraphView, node: Node, part: _Part) -> _Region | None:
-    region, best = _Region(sources={node.input[0]: part.axis}), None
+def _region(g: GraphView, node: Node, part: _Part) -> Region | None:
+    """The largest region whose part is taken of one value, besides constants of a part that is known."""
+    region = region_above(g, node, part.axis, partial(_carry, g, part), _LARGEST)
     is_free = all(g.is_constant(name) for name in node.input[1:] if name)
-    readers = {node}
-    while len(region.nodes) < _LARGEST:
-        # The last node first: all readers of its result are in the region then, or none of them can be.
-        name, last, how = _last(g, region, readers, part)
-        if last is None or how is None:
-            break
-        region.axes[name] = region.sources.pop(name)
-        region.nodes[last] = how
-        readers.add(last)
-        for place, axis in how.operands.items():
-            operand = last.input[place]
-            if region.sources.setdefault(operand, axis) != axis or operand in region.axes:
-                return best
-        needed = [name for name in region.sources if not (is_free and g.is_constant(name))]
-        if len(needed) <= 1 and any(n.op_type not in _MOVING for n in region.nodes):
-            best = _Region(dict(region.nodes), dict(region.axes), dict(region.sources))
-    return best
+    for count in range(len(region.nodes), 0, -1):
+        found = region.first(count)
+        needed = [name for name in found.sources if not (is_free and g.is_constant(name))]
+        if len(needed) <= 1 and any(n.op_type not in _MOVING for n in found.nodes):
+            return found
+    return None
 
 
-def _last(g: GraphView, region: _Region, readers: set[Node], part: _Part) -> tuple[str, Node | None, _Carried | None]:
-    """The last node above a region that can be a node of it, and the name of its result."""
-    found: tuple[str, Node | None, _Carried | None] = ("", None, None)
-    for name, axis in region.sources.items():
-        node = g.node_before(name)
-        if node is None or (found[1] is not None and node.label < found[1].label) or not g.is_used_only_by(name, *readers):
-            continue
-        how = _carry(g, node, name, part._replace(axis=axis))
-        if how is not None:
-            found = name, node, how
-    return found
-
-
-def _carry(g: GraphView, node: Node, name: str, part: _Part) -> _Carried | None:
-    """How a node computes the part, if it needs the same positions of its operands, and none of them as a whole too."""
-    shape, is_known = g.try_infer_shape(name), node.op_type in (*_COMPUTING, *_MOVING) and len(node.output) == 1
-    axes = axes_of(g, node) if is_known and not node.domain else None
+def _carry(g: GraphView, part: _Part, node: Node, place: int) -> Carried | None:
+    """How a node computes the part of its result, whose axis is given, if it needs the same positions of its operands."""
+    shape, axes = g.try_infer_shape(node.output[0]), axes_of(g, node) if node.op_type in (*_COMPUTING, *_MOVING) else None
     if axes is None or shape is None or (part.drops and axes.swaps):
         return None
-    label = axes.results[0][part.axis]
-    found = axes.parts([g.try_infer_shape(i) if i else None for i in node.input], label, shape[part.axis], part.drops)
-    if found is None or not {i for place, i in enumerate(node.input) if place not in found}.isdisjoint(
-        node.input[p] for p in found
-    ):
-        return None
+    label = axes.results[0][place]
+    found = axes.parts([g.try_infer_shape(name) for name in node.input], label, shape[place], part.drops)
     targets = axes.numbers["shape"].entries if node.op_type == "Reshape" else {}
-    if part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label):
+    if found is None or (part.may_be_empty and any(size == -1 for each, size in targets.items() if each != label)):
         return None  # onnxruntime refuses -1 beside an empty axis
-    return _Carried(found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label))
+    return Carried(found, parameters(g, node, axes.replaced({label: ()} if part.drops else {}), cut=label))
 
 
-def _write(region: _Region, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
+def _write(region: Region, part: _Part, g: PatternRewriter, *nodes: Node) -> list[Node]:
     node = nodes[-1]
     names: dict[str, str] = {}
     made: list[Node] = []
@@ -203,9 +147,4 @@ def _write(region: _Region, part: _Part, g: PatternRewriter, *nodes: Node) -> li
             axes = g.make_initializer("axes", np.array([axis], np.int64))
             made.append(g.make_node("Slice", [name, *node.input[1:3], axes, *node.input[4:]], 1))
         names[name] = made[-1].output[0]
-    for inner, how in reversed(region.nodes.items()):
-        inputs = [names[i] if place in how.operands else i for place, i in enumerate(inner.input)]
-        outputs = node.output if inner.output[0] == node.input[0] else 1
-        made.append(rewritten(g, inner, inputs, outputs, how.changed))
-        names[inner.output[0]] = made[-1].output[0]
-    return made
+    return [*made, *region.written(g, names, {node.input[0]: node.output})]

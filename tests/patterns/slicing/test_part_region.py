@@ -99,6 +99,16 @@ def test_results_that_are_read_as_a_whole_too() -> None:
     same(before, after)
 
 
+def test_a_value_that_the_region_reads_as_a_whole_stays_outside() -> None:
+    before = parse(
+        "agraph (float[b,s,4] x) => (float[b,4] o) <int64 i = {0}> "
+        "{ e = Exp(x) t = Transpose <perm = [0, 2, 1]> (e) p = Sigmoid(t) m = MatMul(p, e) o = Gather <axis = 1> (m, i) }"
+    )
+    after = optimized(before)
+    assert Counter(types(after)) == Counter(types(before))
+    same(before, after)
+
+
 @pytest.mark.parametrize(("count", "moves"), [(2, True), (3, False)])
 def test_a_part_of_known_size_is_at_most_half(count: int, moves: bool) -> None:
     before = parse(
