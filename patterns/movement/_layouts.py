@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL, REDUCTIONS, STRETCHING
 from xoptim.match import GraphView, Node
@@ -76,7 +75,7 @@ def can_be_relaid(g: GraphView, name: str) -> bool:
 
 def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
     """How a node works when one of its operands or results has a layout; ``None`` when it does not or that is not known."""
-    axes = axes_of(g, node) if _is_allowed(g, node) else None
+    axes = axes_of(g, node) if node.op_type not in ELEMENTWISE or g.has_type(node.input[0]) else None
     if axes is None:
         return None
     read = (operand.labels for name, operand in zip(node.input, axes.operands, strict=True) if name == value and operand)
@@ -105,13 +104,6 @@ def carried(g: GraphView, node: Node, value: str, perm: Perm) -> Carried | None:
 
 def _between(old: Labels, new: Labels) -> Perm:
     return tuple(old.index(label) for label in new)
-
-
-def _is_allowed(g: GraphView, node: Node) -> bool:
-    """Whether the types of a node are known as far as they matter: all of starts, ends, axes and steps have one type."""
-    if node.op_type == "Slice" and len(node.input) > 1:
-        return g.try_infer_type(node.input[1]) == TensorProto.INT64
-    return node.op_type not in ELEMENTWISE or g.has_type(node.input[0])
 
 
 def _interpolates_along_the_last(g: GraphView, node: Node, perm: Perm) -> bool:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.facts.info import Shape
 from xoptim.graph.node import Node
@@ -177,7 +179,11 @@ def parameters(
         places = [owner.index(each) for each in named]
         if isinstance(label, frozenset):
             places.sort()
-        if _as_written(g, node, name, len(owner), isinstance(label, frozenset)) != places:
+        if _as_written(g, node, name, len(owner), isinstance(label, frozenset)) == places:
+            continue
+        if node.op_type == "Slice" and len(node.input) > 1:  # all of its operands have one type
+            found[3] = np.array(places, numpy_dtype(g.try_infer_type(node.input[1]) or TensorProto.INT64))
+        else:
             found[name] = places[0] if isinstance(label, int) else places
     for key, (old, kept, dtype) in axes.numbers.items():
         known = {**old, **(entries or {})} | ({} if cut is None else {cut: kept})
@@ -205,7 +211,8 @@ def rewritten(
     attributes = dict(node.attribute)
     for key, value in changed.items():
         if isinstance(key, int):
-            operands[key] = g.make_initializer("", value, source=node.input[key])
+            operands += [""] * (key + 1 - len(operands))
+            operands[key] = g.make_initializer("", value, source=operands[key] or "axes")
         else:
             attributes[key] = value
     return g.make_node_check_opset(node.op_type, operands, outputs, "", "", **attributes)
@@ -381,7 +388,9 @@ def _mat_mul(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
         return None
     first = Operand(_range(left, rank), frozenset((rank - 1,)), True)
     if right == 2 < left:
-        return Axes((first, Operand((rank, rank - 1), frozenset((rank,)), is_apart=True)), (_range(rank),), last=1)
+        return Axes(
+            (first, Operand((rank, rank - 1), frozenset((rank,)), broadcasts=True, is_apart=True)), (_range(rank),), last=1
+        )
     second = Operand(_range(right, rank), frozenset((rank - 2,)), True)
     return Axes((first, second), (_range(rank),), last=2, swaps=True)
 
@@ -411,14 +420,15 @@ def _transposed(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
 
 
 def _reshaped(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    """The first axes stay as far as their sizes do; all elements of the others are mixed."""
+    """The first axes stay as far as their sizes do; the elements of the others are mixed. With ``allowzero``, all are."""
     result, target = g.try_infer_shape(node.output[0]), g.get_argument(node, "shape")
-    if result is None or not isinstance(target, list) or len(target) != len(result) or node.get_attribute("allowzero"):
+    if result is None or not isinstance(target, list) or len(target) != len(result):
         return None
-    rank, (source, *_) = len(shapes[0]), shapes
-    equal = next((axis for axis, (a, b) in enumerate(zip(source, result, strict=False)) if a != b), min(rank, len(result)))
+    rank, kept = len(shapes[0]), None if node.get_attribute("allowzero") else 0
+    pairs = enumerate(zip(shapes[0], result, strict=False))
+    equal = next((axis for axis, (a, b) in pairs if a != b or kept is None), min(rank, len(result)))
     labels = (*range(equal), *range(rank, rank + len(result) - equal))
-    numbers = Numbers(dict(zip(labels, target, strict=True)), 0)
+    numbers = Numbers(dict(zip(labels, target, strict=True)), kept)
     return _of_first(node, shapes, labels, range(equal, rank), last=len(result) - equal, numbers={"shape": numbers})
 
 

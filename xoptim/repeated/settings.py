@@ -9,11 +9,14 @@ from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.facts.info import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.match import GraphView
+from xoptim.match.axes import axes_of
 
 _PLAIN: Final = (*BROADCASTING, "MatMul", "Gemm", "Concat", "Gather", "LayerNormalization")
 _WITH_PARAMETERS: Final = (*ELEMENTWISE, *REDUCTIONS, "Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Transpose")
 _NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
-"""Operators of one axis, whose meaning changed in operator set 13."""
+LANE: Final = -1
+"""The label of the axis of lanes."""
 STACKABLE: Final = frozenset((*_PLAIN, *_WITH_PARAMETERS, *_NORMALIZED))
 
 
@@ -77,27 +80,17 @@ def _is_known(info: Info) -> bool:
 
 def _is_allowed(graph: Graph, node: Node) -> bool:
     """Whether the attributes of a node are among those that a stack can express."""
-    get, ranks = node.get_attribute, [graph.info_of(name).rank for name in node.input if name]
-    if None in ranks:
-        return False
+    get, rank = node.get_attribute, graph.info_of(node.input[0]).rank or 0
+    has_stored = len(node.input) > 1 and graph.tensor(node.input[1]) is not None
     match node.op_type:
-        case "MatMul":
-            return all(rank is not None and rank >= 2 for rank in ranks)
         case "Gemm":
-            plain = get("alpha") == get("beta") == 1.0 and not get("transA")
-            return plain and len(node.input) > 1 and graph.tensor(node.input[1]) is not None
+            return has_stored and get("alpha") == get("beta") == 1.0 and not get("transA")
         case "Gather":
-            return get("axis") == 0 and (ranks[0] or 0) > 0
+            return get("axis") == 0 and rank > 0
         case "LayerNormalization":
-            has_stored_scale = len(node.input) > 1 and graph.tensor(node.input[1]) is not None
-            return len(node.output) == 1 and has_stored_scale and get("axis") in (-1, (ranks[0] or 0) - 1)
-        case "Squeeze":
-            return len(ranks) == 2 or "axes" in node.attribute
-        case "Softmax" | "LogSoftmax" | "Hardmax":
-            return node.opset >= 13
-    if node.op_type in REDUCTIONS:
-        return not get("noop_with_empty_axes", 0)
-    return True
+            return has_stored and len(node.output) == 1 and get("axis") in (-1, rank - 1)
+    axes = axes_of(GraphView(graph), node) if not get("noop_with_empty_axes", 0) else None
+    return axes is not None and axes.inserted(LANE) is not None
 
 
 def _operand(graph: Graph, name: str) -> Operand | None:

@@ -10,13 +10,14 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.match import GraphView
+from xoptim.match.axes import axes_of, parameters
 from xoptim.match.create import OpBuilder
 from xoptim.repeated.groups import Group
-from xoptim.repeated.settings import is_parameter
+from xoptim.repeated.settings import LANE, is_parameter
 from xoptim.repeated.weights import store_stack
 
 _FEW: Final = 3
@@ -47,9 +48,7 @@ class StackWriter:
 
     def write(self, group: Group) -> None:
         """Write a group whose operands outside of it are written."""
-        rule = _RULES.get(group.first.op_type)
-        assert rule is not None
-        written = rule(self, group, self._operands(group))
+        written = _RULES.get(group.first.op_type, _alike)(self, group, self._operands(group))
         stacks = [written] if isinstance(written, str) else written
         self._size.update(dict.fromkeys(stacks, len(group)))
         self._lane.update((name, (stacks[place], lane)) for name, (place, lane) in group.lane.items())
@@ -218,24 +217,25 @@ def _target(graph: Graph, name: str) -> list[int] | None:
     return [size if isinstance(size, int) else -1 for size in shape]
 
 
-def _attributes(group: Group, **changed: Any) -> dict[str, Any]:
-    return {**group.first.attribute, **changed}
-
-
-def _behind(axis: int) -> int:
-    """An axis of a lane as one of the stack."""
-    return axis + 1 if axis >= 0 else axis
-
-
-def _elementwise(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    names = [name for name, _ in operands]
-    return str(getattr(writer.op, group.first.op_type)(*names, **group.first.attribute))
-
-
-def _broadcasting(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    rank = writer.rank(group.first.output[0])
-    names = [writer.aligned(operand, rank) for operand in operands]
-    return str(getattr(writer.op, group.first.op_type)(*names, **group.first.attribute))
+def _alike(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str | Sequence[str]:
+    """The node with the axis of lanes in front of all others; operands with fewer axes are aligned behind it."""
+    node, view = group.first, GraphView(writer.graph)
+    axes = axes_of(view, node)
+    assert axes is not None
+    stacked = axes.inserted(LANE)
+    assert stacked is not None
+    inputs: list[Any] = [
+        writer.aligned(operand, len(axes.results[0])) if known is not None and known.broadcasts else operand[0]
+        for operand, known in zip(operands, axes.operands, strict=True)
+    ]
+    attributes, sizes = dict(node.attribute), {LANE: len(group)} if node.op_type == "Reshape" else {}
+    for key, value in parameters(view, node, stacked, sizes).items():
+        if isinstance(key, str):
+            attributes[key] = value
+        else:
+            inputs[key:] = [*[""] * (key - len(inputs)), value, *inputs[key + 1 :]]
+    found: str | Sequence[str] = getattr(writer.op, node.op_type)(*inputs, outputs=len(node.output), **attributes)
+    return found
 
 
 def _add(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
@@ -271,62 +271,13 @@ def _gather(writer: StackWriter, group: Group, operands: Sequence[Written]) -> s
 def _normalization(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
     """LayerNormalization of the last axis. Scales that differ are multiplied behind it: the operator takes one for all."""
     rank = writer.rank(group.first.input[0])
-    attributes = _attributes(group, axis=-1)
+    attributes = {**group.first.attribute, "axis": -1}
     if all(own is None for _, own in operands[1:]):
         return str(writer.op.LayerNormalization(*(name for name, _ in operands), **attributes))
     scale = writer.array(group.first.input[1])
     y = writer.op.LayerNormalization(operands[0][0], np.ones_like(scale), **attributes)
     y = writer.op.Mul(y, writer.aligned(operands[1], rank))
     return _plus(writer, y, operands[2:], rank)
-
-
-def _of_one_axis(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    axis = _behind(group.first.get_attribute("axis", -1))
-    names = [writer.aligned(operand, writer.rank(group.first.output[0])) for operand in operands]
-    return str(getattr(writer.op, group.first.op_type)(*names, **_attributes(group, axis=axis)))
-
-
-def _transpose(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    rank = writer.rank(group.first.input[0])
-    perm = group.first.attribute.get("perm", list(range(rank))[::-1])
-    return str(writer.op.Transpose(operands[0][0], perm=[0, *(axis + 1 for axis in perm)]))
-
-
-def _reshape(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    target = writer.array(group.first.input[1])
-    # A 0 copies the size at its own place, which moves with it.
-    return str(writer.op.Reshape(operands[0][0], np.array([len(group), *target], np.int64), **group.first.attribute))
-
-
-def _axes(writer: StackWriter, group: Group) -> list[int] | None:
-    node = group.first
-    if len(node.input) > 1 and node.input[1]:
-        return [int(axis) for axis in writer.array(node.input[1])]
-    found = node.attribute.get("axes")
-    return None if found is None else list(found)
-
-
-def _moved_axes(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    axes = _axes(writer, group) or []
-    return str(getattr(writer.op, group.first.op_type)(operands[0][0], axes=[_behind(axis) for axis in axes]))
-
-
-def _reduction(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    axes = _axes(writer, group)
-    if not axes:
-        axes = list(range(writer.rank(group.first.input[0])))
-    keep = group.first.get_attribute("keepdims")
-    return str(getattr(writer.op, group.first.op_type)(operands[0][0], axes=[_behind(axis) for axis in axes], keepdims=keep))
-
-
-def _slice(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    (x, _), (starts, _), (ends, _), *rest = operands
-    node = group.first
-    first = writer.array(starts)
-    given = writer.array(node.input[3]) if len(node.input) > 3 and node.input[3] else range(first.size)
-    axes = np.array([_behind(int(axis)) for axis in given], first.dtype)
-    steps = [rest[1][0]] if len(rest) > 1 else []
-    return str(writer.op.Slice(x, starts, ends, axes, *steps))
 
 
 def _mean(writer: StackWriter, node: Node, stack: str) -> str:
@@ -348,27 +299,6 @@ JOINING: Final[Mapping[str, Callable[[StackWriter, Node, str], str]]] = {"Mean":
 """Operators that read lanes of one stack only; what they become returns "" where it cannot be written."""
 
 
-def _split(writer: StackWriter, group: Group, operands: Sequence[Written]) -> Sequence[str]:
-    count = len(group.first.output)
-    sizes = [name for name, _ in operands[1:]]
-    attributes = _attributes(group, axis=_behind(group.first.get_attribute("axis")))
-    found = writer.op.Split(operands[0][0], *sizes, outputs=count, **attributes)
-    return [found] if count == 1 else list(found)
-
-
 _Rule = Callable[[StackWriter, Group, Sequence[Written]], "str | Sequence[str]"]
-_RULES: Final[Mapping[str, _Rule]] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys((*BROADCASTING, "MatMul"), _broadcasting),
-    "Add": _add,
-    **dict.fromkeys(REDUCTIONS, _reduction),
-    **dict.fromkeys(("Squeeze", "Unsqueeze"), _moved_axes),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "Concat"), _of_one_axis),
-    "Gemm": _gemm,
-    "Gather": _gather,
-    "LayerNormalization": _normalization,
-    "Reshape": _reshape,
-    "Slice": _slice,
-    "Split": _split,
-    "Transpose": _transpose,
-}
+_RULES: Final[Mapping[str, _Rule]] = {"Add": _add, "Gather": _gather, "Gemm": _gemm, "LayerNormalization": _normalization}
+"""Operators whose stacks are not the operator with one axis more."""
