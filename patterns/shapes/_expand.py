@@ -3,48 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
+from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL
 from xoptim.facts.info import Shape
-from xoptim.facts.shapes import broadcast_all
 from xoptim.match import GraphView, Node
+from xoptim.match.axes import axes_of
+from xoptim.match.regions import Carried
 
-from .._axes import permutation
+from .._shapes import same_dims
+
+_ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))
+"""Operators of operands of any rank. With fewer elements each stands in another place, by which onnxruntime rounds others."""
+_OTHERS: Final = ("Gather", "Transpose", "Unsqueeze")
 
 
 def shape_with(g: GraphView, node: Node, shrunk: Mapping[str, Shape]) -> Shape | None:
     """Shape of the result of a node when some operands are as small as given; ``None`` where it cannot take them."""
-    shapes = [shrunk[name] if name in shrunk else g.try_infer_shape(name) if name else () for name in node.input]
-    first = shapes[0]
-    if node.domain or len(node.output) != 1 or first is None or None in shapes:
+    axes = axes_of(g, node, shrunk) if node.op_type in (*_ALIGNED, *_OTHERS) else None
+    if axes is None:
         return None
-    # Fewer elements stand in other places: those that vector instructions do not reach are rounded differently.
-    if node.op_type in ELEMENTWISE - POSITIONAL and not any(name in shrunk for name in node.input[1:]):
-        return first
-    if node.op_type == "CastLike":
-        return first
-    if node.op_type in BROADCASTING:
-        return broadcast_all(shapes)
-    if node.op_type == "Gather" and node.input[0] not in shrunk:
-        axis = node.attribute.get("axis", 0) % max(len(first), 1)
-        fits = axis == 0 or len(shapes[1] or ()) == g.info(node.input[1]).rank  # otherwise axes end up in front of other ones
-        return (*first[:axis], *(shapes[1] or ()), *first[axis + 1 :]) if fits else None
-    if len(first) != g.info(node.input[0]).rank:
-        return None
-    perm = permutation(g, node)
-    if perm is not None:
-        return tuple(first[axis] for axis in perm)
-    if node.op_type == "Unsqueeze":
-        result = g.try_infer_shape(node.output[0])
-        axes = None if result is None else _inserted(g, node, len(result))
-        rest = iter(first)
-        return None if axes is None or result is None else tuple(1 if i in axes else next(rest) for i in range(len(result)))
-    return None
+    sizes: dict[int, Dim] = {}
+    for name, operand in zip(node.input, axes.operands, strict=True):
+        if operand is not None:
+            shape = shrunk[name] if name in shrunk else g.try_infer_shape(name) or ()
+            sizes.update(
+                (label, broadcast(sizes.get(label, 1), size)) for label, size in zip(operand.labels, shape, strict=True)
+            )
+        if name in shrunk and node.op_type != "CastLike":
+            # An axis less would move the axes of the result that are in front of it.
+            is_moved = node.op_type not in _ALIGNED and len(shrunk[name]) != g.info(name).rank and 0 not in axes.names.values()
+            if operand is None or operand.whole or is_moved:
+                return None
+    return tuple(sizes.get(label, 1) for label in axes.results[0])
 
 
-def _inserted(g: GraphView, node: Node, rank: int) -> set[int] | None:
-    axes = node.attribute.get("axes") if len(node.input) < 2 else g.get_ints(node.input[1])
-    return None if axes is None else {axis % rank for axis in axes}
+def carried(g: GraphView, shrunk: dict[str, Shape], node: Node) -> Carried | None:
+    """How a node works on operands as small as given; adds its result if that shrinks too."""
+    found, result = shape_with(g, node, shrunk), node.output[0]
+    if found is None:
+        return None
+    if not same_dims(found, g.try_infer_shape(result)):
+        shrunk[result] = found
+    return Carried({place: shrunk[name] for place, name in enumerate(node.input) if name in shrunk}, {})
 
 
 def is_read_from_outside(g: GraphView, name: str) -> bool:

@@ -7,9 +7,10 @@ from functools import partial
 
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.regions import region_below
 
-from .._shapes import same_dims, unstretched
-from ._expand import is_read_from_outside, shape_with
+from .._shapes import unstretched
+from ._expand import carried, is_read_from_outside
 
 _LARGEST = 32
 
@@ -38,26 +39,15 @@ class ExpandSinkPattern(PatternOptimization):
         if small is None or shape is None:
             return self.none(node, msg="it repeats more than axes of size 1, or the shape is unknown")
         shrunk: dict[str, Shape] = {node.output[0]: shape}
-        region: list[Node] = []
-        pending = dict.fromkeys(g.next_nodes(node.output[0]))
-        if is_read_from_outside(g, node.output[0]):  # (2)
-            return self.none(node, msg="it is read from outside")
-        while pending:
-            reader = min(pending, key=lambda n: n.label)
-            del pending[reader]
-            found = shape_with(g, reader, shrunk)
-            if found is None or len(region) == _LARGEST:  # (1) (3)
-                return self.none(reader, msg="a reader cannot work on the small tensor")
-            region.append(reader)
-            result = reader.output[0]
-            if not same_dims(found, g.try_infer_shape(result)):
-                if is_read_from_outside(g, result):  # (2)
-                    return self.none(reader, msg="its result would shrink, and it is read from outside")
-                shrunk[result] = found
-                pending.update(dict.fromkeys(g.next_nodes(result)))
-        if not region or not _are_together(g, [node, *region]):  # (4)
+        region = region_below(g, shrunk, partial(carried, g, shrunk), _LARGEST)
+        if region.stopped is not None:  # (1) (3)
+            return self.none(region.stopped, msg="a reader cannot work on the small tensor")
+        outside = next((name for name in shrunk if is_read_from_outside(g, name)), None)
+        if outside is not None:  # (2)
+            return self.none(g.node_before(outside), msg="its result would shrink, and it is read from outside")
+        if not region.nodes or not _are_together(g, [node, *region.nodes]):  # (4)
             return self.none(node, msg="the readers stand too far apart")
-        return MatchResult(self, [node, *region], partial(self._without, small, tuple(shrunk)))
+        return MatchResult(self, [node, *region.nodes], partial(self._without, small, tuple(shrunk)))
 
     def _without(self, small: str, shrunk: Sequence[str], g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
         names = {node.output[0]: small}

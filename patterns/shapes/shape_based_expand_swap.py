@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.regions import Carried, region_below
 
 from .._shapes import same_dims
-from ._expand import is_read_from_outside, shape_with
+from ._expand import carried, is_read_from_outside
 
 _LARGEST = 32
 
@@ -40,18 +40,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
         if shape is None or sizes is None:  # (1)
             return self.none(node, msg="a shape is unknown")
         shrunk: dict[str, Shape] = {node.output[0]: shape}
-        region: list[Node] = []
-        pending = dict.fromkeys(g.next_nodes(node.output[0]))
-        while pending and len(region) < _LARGEST:
-            reader = min(pending, key=lambda n: n.label)
-            del pending[reader]
-            # (4)
-            found = shape_with(g, reader, shrunk) if _moves_up(g, reader, node, shrunk) else None
-            result = reader.output[0]
-            if found is not None and not same_dims(found, g.try_infer_shape(result)):
-                region.append(reader)
-                shrunk[result] = found
-                pending.update(dict.fromkeys(g.next_nodes(result)))
+        region = region_below(g, shrunk, partial(_carry, g, node, shrunk), _LARGEST).nodes
         leaves = [n for n in shrunk if is_read_from_outside(g, n) or any(r not in region for r in g.next_nodes(n))]
         if len(leaves) != 1 or leaves[0] == node.output[0]:  # (2)
             return self.none(node, msg="not exactly one other result would have to be stretched")
@@ -76,9 +65,12 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
     )
 
 
-def _moves_up(g: GraphView, reader: Node, node: Node, shrunk: Mapping[str, Shape]) -> bool:
-    """Whether a reader is elementwise and its other operands are computed before the Expand."""
-    if reader.op_type not in BROADCASTING and reader.op_type not in ELEMENTWISE:
-        return False
+def _carry(g: GraphView, node: Node, shrunk: dict[str, Shape], reader: Node) -> Carried | None:
+    """How an elementwise reader works on small operands, if its other operands are computed before the Expand. (4)"""
     producers = [g.node_before(name) for name in reader.input if name not in shrunk]
-    return all(producer is None or producer.label < node.label for producer in producers)
+    is_elementwise = reader.op_type in BROADCASTING or reader.op_type in ELEMENTWISE
+    if not is_elementwise or not all(producer is None or producer.label < node.label for producer in producers):
+        return None
+    known = len(shrunk)
+    found = carried(g, shrunk, reader)
+    return found if len(shrunk) > known else None

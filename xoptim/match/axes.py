@@ -464,7 +464,7 @@ def _layer_normalization(g: GraphView, node: Node, shapes: _Shapes) -> Axes | No
 
 
 DESCRIBED: Final[Mapping[str, Callable[[GraphView, Node, _Shapes], Axes | None]]] = {
-    **dict.fromkeys(sorted(ELEMENTWISE), _elementwise),
+    **dict.fromkeys((*sorted(ELEMENTWISE), "CastLike"), _elementwise),
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     **dict.fromkeys(REDUCING, _reduced),
     **dict.fromkeys((*_NORMALIZED, "Split"), _along),

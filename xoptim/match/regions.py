@@ -114,3 +114,27 @@ def _last_above(
             return node, how
         region.stopped = region.stopped or node
     return None, None
+
+
+def region_below(g: GraphView, forms: dict[str, Form], carry: Callable[[Node], Carried | None], most: int) -> Region:
+    """The nodes that read values in another form, in the order of the graph: all operands of a node are settled before it.
+
+    Args:
+        g: the graph.
+        forms: of values; those of results are added.
+        carry: returns how a node works; adds the forms of its results, and of other values that it needs.
+        most: most nodes of the region.
+    """
+    region = Region(forms)
+    pending = {reader for name in forms for reader in g.next_nodes(name)}
+    while pending:
+        reader = min(pending, key=lambda n: n.label)
+        pending.remove(reader)
+        known = len(forms)
+        how = carry(reader) if len(region.nodes) < most else None
+        if how is None:
+            region.stopped = region.stopped or reader
+        else:
+            region.nodes[reader] = how
+        pending.update(n for name in [*forms][known:] for n in g.next_nodes(name) if n not in region.nodes)
+    return region
