@@ -4,101 +4,105 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import repeat
+from typing import Any, Final
 
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match.axes import Axes, Operand, axes_of, parameters, rewritten
+from xoptim.match.regions import Carried, Region, region_below
 
 from .._nodes import is_op
 from ._positions import all_positions, position_of
 
 _LARGEST: Final = 2048
 """Most nodes of a region."""
+_OPERATORS: Final = frozenset((*BROADCASTING, *ELEMENTWISE, "Concat", "MatMul"))
+_STEP: Final = -1
+"""The label of the new axis."""
 
 
 @dataclass
-class _Region:
-    """Nodes that can work with an axis of size 1 more.
+class _Steps:
+    """Tensors that are taken apart, and nodes that can work with an axis of size 1 more.
 
     Attributes:
+        g: the graph.
         behind: how many axes come behind that axis.
         pieces: for each tensor that is taken apart its Gathers, by position.
         raised: each Split whose results are to have the axis.
-        nodes: those that work with the axis, in the order of the graph.
         kept: results that have the axis.
         ends: nodes that read a result with the axis and give the same without it: a Reshape, or an Unsqueeze in its place.
         dropped: results that are read without it.
     """
 
+    g: GraphView
     behind: int
     pieces: dict[str, list[Node]] = field(default_factory=dict)
-    raised: list[Node] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    raised: dict[Node, Mapping[str | int, Any]] = field(default_factory=dict)
     kept: dict[str, None] = field(default_factory=dict)
     ends: list[Node] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
-    def take(self, g: GraphView, gather: Node) -> bool:
+    def take(self, gather: Node | None) -> bool:
         """Take in the Gathers of all positions, if there are as many axes behind theirs."""
-        found, rank = position_of(g, gather), g.info(gather.input[0]).rank
-        fits = found is not None and found.drops and rank == found.axis + 1 + self.behind
-        pieces = all_positions(g, gather) if fits else None
-        if pieces is None or gather.input[0] in self.pieces:
+        found = None if gather is None else position_of(self.g, gather)
+        if gather is None or found is None or not found.drops or gather.input[0] in self.pieces:
             return False
-        self.pieces[gather.input[0]] = pieces
-        self.kept.update((piece.output[0], None) for piece in pieces)
-        return True
+        fits = self.g.info(gather.input[0]).rank == found.axis + 1 + self.behind
+        pieces = all_positions(self.g, gather) if fits else None
+        self.pieces.update({gather.input[0]: pieces} if pieces else {})
+        self.kept.update((piece.output[0], None) for piece in pieces or ())
+        return pieces is not None
 
-    def grow(self, g: GraphView) -> None:
-        """Follow the results in the order of the graph, so that all operands of a node are settled before it."""
-        pending = {reader for name in self.kept for reader in g.next_nodes(name)}
-        while pending and len(self.nodes) < _LARGEST:
-            reader = min(pending, key=lambda n: n.label)
-            pending.remove(reader)
-            known = len(self.kept)
-            if self._carries(g, reader):
-                self.nodes.append(reader)
-                self.kept[reader.output[0]] = None
-            found = list(self.kept)[known:]
-            pending.update(n for name in found for n in g.next_nodes(name) if n not in self.nodes)
+    def grow(self) -> Region:
+        """Follow the results as far as nodes can work with the axis."""
+        region = region_below(self.g, self.kept, self._carry, _LARGEST)
         for name in self.kept:
-            others = [n for n in g.next_nodes(name) if n not in self.nodes]
-            ends = [n for n in others if self._ends(g, n, name)]
+            others = [n for n in self.g.next_nodes(name) if n not in region.nodes]
+            ends = [n for n in others if self._ends(n, name)]
             self.ends += ends
-            if len(ends) < len(others) or g.is_output(name) or g.is_used_by_subgraph(name):
+            if len(ends) < len(others) or self.g.is_output(name) or self.g.is_used_by_subgraph(name):
                 self.dropped.append(name)
+        return region
 
-    def _carries(self, g: GraphView, node: Node) -> bool:
-        if node.domain or len(node.output) != 1:
-            return False
-        if node.op_type in ELEMENTWISE:
-            return node.input[0] in self.kept and not any(name in self.kept for name in node.input[1:])
-        if is_op(node, "Concat"):
-            return all(name in self.kept for name in node.input) and g.info(node.output[0]).rank is not None
-        if is_op(node, "MatMul"):  # the axis is one of its batch axes
-            return self.behind >= 2 and all(g.info(name).rank == 2 or self._raises(g, name) for name in node.input)
-        return node.op_type in BROADCASTING and all(self._fits(g, name) for name in node.input)
+    def _carry(self, node: Node) -> Carried | None:
+        axes = axes_of(self.g, node) if node.op_type in _OPERATORS else None
+        if axes is None or axes.last > self.behind or not all(map(self._fits, node.input, axes.operands, repeat(node))):
+            return None
+        self.kept[node.output[0]] = None
+        places = {place: None for place, name in enumerate(node.input) if name in self.kept}
+        return Carried(places, self.changed(node, axes))
 
-    def _fits(self, g: GraphView, name: str) -> bool:
+    def changed(self, node: Node, axes: Axes) -> dict[str | int, Any]:
+        """The parameters of a node with the axis."""
+        labels = axes.results[0]
+        if 0 < self.behind <= len(labels):
+            moved = axes.inserted(_STEP, labels[len(labels) - self.behind])
+        else:
+            moved = axes.replaced({label: (label, _STEP) for label in labels[-1:]})
+        return parameters(self.g, node, moved or axes)
+
+    def _fits(self, name: str, operand: Operand | None, node: Node) -> bool:
         """Whether an operand has the axis, could have it, or has so few axes that it does not matter."""
-        rank, producer = g.info(name).rank, g.node_before(name)
-        if name in self.kept or (rank is not None and rank <= self.behind):
+        if operand is None or name in self.kept:
+            return (operand is None) != (name in self.kept)
+        if operand.broadcasts and len(operand.labels) <= self.behind:
             return True
-        return producer is not None and self.take(g, producer)
+        producer = self.g.node_before(name)
+        return self._raises(producer) if is_op(node, "MatMul") else operand.broadcasts and self.take(producer)
 
-    def _raises(self, g: GraphView, name: str) -> bool:
-        """Whether an operand has the axis, or is a part of a tensor that could have it."""
-        split, rank = g.node_before(name), g.info(name).rank
-        if name in self.kept:
-            return True
-        if not is_op(split, "Split") or rank is None or rank < max(self.behind, 3):
+    def _raises(self, split: Node | None) -> bool:
+        """Whether a node takes a tensor apart that could have the axis."""
+        axes = axes_of(self.g, split) if is_op(split, "Split") else None
+        if split is None or axes is None or len(axes.results[0]) < max(self.behind, 3):
             return False
-        self.raised.append(split)
+        self.raised[split] = self.changed(split, axes)
         self.kept.update((output, None) for output in split.output)
         return True
 
-    def _ends(self, g: GraphView, node: Node, name: str) -> bool:
-        rank = g.info(name).rank
+    def _ends(self, node: Node, name: str) -> bool:
+        g, rank = self.g, self.g.info(name).rank
         place = -1 if rank is None else rank - self.behind
         if is_op(node, "Unsqueeze"):
             axes = g.get_argument(node, "axes")
@@ -131,15 +135,15 @@ class GathersStepsPattern(PatternOptimization):
         first, rank = position_of(g, node), g.info(node.input[0]).rank
         if first is None or rank is None or first.place != 0 or not first.drops:  # (1)
             return self.none(node, msg="not the first position of an axis whose size is a number")
-        region = _Region(rank - 1 - first.axis)
-        if not region.take(g, node):  # (1)
+        steps = _Steps(g, rank - 1 - first.axis)
+        if not steps.take(node):  # (1)
             return self.none(node, msg="a position is missing")
-        region.grow(g)  # (3)
-        gathers = [piece for pieces in region.pieces.values() for piece in pieces]
-        if not region.nodes or len(region.dropped) + len(region.pieces) + len(region.raised) >= len(gathers):  # (2)
+        region = steps.grow()  # (3)
+        gathers = [piece for pieces in steps.pieces.values() for piece in pieces]
+        if not region.nodes or len(steps.dropped) + len(steps.pieces) + len(steps.raised) >= len(gathers):  # (2)
             return self.none(node, msg="no fewer nodes")
-        nodes = [*gathers, *region.raised, *region.nodes, *region.ends]
-        return MatchResult(self, nodes, lambda g, *_: _write(region, g))
+        nodes = [*gathers, *steps.raised, *region.nodes, *steps.ends]
+        return MatchResult(self, nodes, lambda g, *_: _write(steps, region, g))
 
     _places = "int64 i = {0}, int64 j = {1}, int64 k = {2}"
     _products = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"
@@ -158,40 +162,29 @@ class GathersStepsPattern(PatternOptimization):
             f"{_product} = Split <axis = 1> (w, n) {_products} y = Concat <axis = 1> (d, e, m, o) }}",
             f"agraph (float[a,4,2,b] x, float[a,4,2] w) => (float[a,4,b] y) <{_sizes}, int64[1] k = {{-3}}> "
             "{ p, q, r, h = Split <axis = 1> (x, n) s = Add(p, q) t = Add(s, r) u = Add(t, h) wide = Unsqueeze(w, k) "
-            f"{_product} = Split <axis = -2> (wide, n) {_products} j = Concat <axis = -2> (d, e, m, o) y = Squeeze(j, k) }}",
+            f"{_product} = Split <axis = 2> (wide, n) {_products} j = Concat <axis = 2> (d, e, m, o) y = Squeeze(j, k) }}",
         ),
     )
 
 
-def _write(region: _Region, g: PatternRewriter) -> list[Node]:
+def _write(steps: _Steps, region: Region, g: PatternRewriter) -> list[Node]:
     """The same nodes with the axis, and Squeeze where it must go."""
-    axis = -1 - region.behind
-    names = {name: g.unique_name(name) for name in region.kept}
+    axis = -1 - steps.behind
+    names = {name: g.unique_name(name) for name in steps.kept}
     made: list[Node] = []
-    for source, pieces in region.pieces.items():
+    for source, pieces in steps.pieces.items():
         outputs = [names[piece.output[0]] for piece in pieces]
         place, sizes = g.get_rank(source) + axis, [1] * len(pieces)
         made.append(g.make_node_check_opset("Split", [source], outputs, axis=place, split=sizes))
-    for node in region.raised:
+    for node, changed in steps.raised.items():
         made.append(g.make_node_check_opset("Unsqueeze", node.input[:1], 1, axes=[axis]))
-        made.append(_with_axis(region, g, node, {**names, node.input[0]: made[-1].output[0]}))
-    made += [_with_axis(region, g, node, names) for node in region.nodes]
-    for node in region.ends:
+        made.append(rewritten(g, node, [made[-1].output[0], *node.input[1:]], [names[name] for name in node.output], changed))
+    made += region.written(g, names, {name: [new] for name, new in names.items()})
+    for node in steps.ends:
         inputs = [names[node.input[0]], *node.input[1:]]
         if node.op_type == "Unsqueeze":
             made.append(g.make_node("Identity", inputs[:1], node.output))
         else:
             made.append(g.make_node("Reshape", inputs, node.output, **node.attribute))
-    made += [g.make_node_check_opset("Squeeze", [names[name]], [name], axes=[axis]) for name in region.dropped]
+    made += [g.make_node_check_opset("Squeeze", [names[name]], [name], axes=[axis]) for name in steps.dropped]
     return made
-
-
-def _with_axis(region: _Region, g: PatternRewriter, node: Node, names: Mapping[str, str]) -> Node:
-    """A node whose operands and results have one axis more."""
-    attributes = dict(node.attribute)
-    if node.op_type in ("Concat", "Split"):
-        rank = g.get_rank(node.output[0])
-        behind = rank - 1 - g.get_attribute(node, "axis") % rank
-        attributes["axis"] = -1 - behind - (behind >= region.behind)
-    inputs = [names.get(name, name) for name in node.input]
-    return g.make_node(node.op_type, inputs, [names[name] for name in node.output], **attributes)
