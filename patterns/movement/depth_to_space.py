@@ -30,7 +30,6 @@ class DepthToSpacePattern(EasyPatternOptimization):
     operator: ClassVar[str] = "DepthToSpace"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
-        """Any targets."""
         mode = g.choice("mode", "DCR", "CRD")
         return g.op.Reshape(g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=_PERMS[mode]), t, attributes=ANY)
 
@@ -41,7 +40,6 @@ class DepthToSpacePattern(EasyPatternOptimization):
         return (n, c * b * b, h, w), (n, c, h * b, w * b), b if b == other else None
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes."""
         first, _, last = m.nodes
         middle = g.try_infer_shape(first.output[0])
         if middle is None or len(middle) != 6:  # (1)
@@ -56,7 +54,6 @@ class DepthToSpacePattern(EasyPatternOptimization):
         return m.derive(block=block)
 
     def apply_pattern(self, g: PatternRewriter, x: str, block: int, mode: str) -> str:
-        """One operator."""
         return str(getattr(g.op, self.operator)(x, blocksize=block, mode=None if mode == "DCR" else mode))
 
     examples: ClassVar[Sequence[Example]] = (
@@ -89,7 +86,6 @@ class SpaceToDepthPattern(DepthToSpacePattern):
     operator = "SpaceToDepth"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
-        """Any targets; there is one mode."""
         g.choice("mode", "DCR")
         blocks = g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=[0, 3, 5, 1, 2, 4])
         return g.op.Reshape(blocks, t, attributes=ANY)

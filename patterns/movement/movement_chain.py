@@ -41,7 +41,6 @@ class MovementChainPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The longest chain that ends here and can be shortened."""
         chain = chain_above(g, node, _LONGEST)  # (1) (2) (4) (5)
         starts = [position for position, link in enumerate(chain) if link.moves]
         for start in starts[:-1]:  # the longest first

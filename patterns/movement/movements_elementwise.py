@@ -32,7 +32,6 @@ class MovementsElementwisePattern(PatternOptimization):
     min_opset = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All operands."""
         moves = {place: n for place, name in enumerate(node.input) if is_op(n := g.node_before(name), *_STILL)}
         if len(moves) < 2:
             return self.none(node, msg="less than two operands are moved")

@@ -23,7 +23,6 @@ class ReduceReshapePattern(PatternOptimization):
     near = REDUCING
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Only the shapes matter."""
         reduction = g.node_before(node.input[0])
         if not is_op(reduction, *REDUCING) or not g.is_exclusive(node.input[0]):  # (2)
             return self.none(node, msg="no reduction, or it is read elsewhere")
@@ -37,7 +36,6 @@ class ReduceReshapePattern(PatternOptimization):
         return MatchResult(self, [reduction, node], self.apply)
 
     def apply(self, g: PatternRewriter, reduction: Node, node: Node) -> list[Node]:
-        """All other attributes stay."""
         attributes = {**reduction.attribute, "keepdims": 1 - reduction.get_attribute("keepdims")}
         return [g.make_node(reduction.op_type, reduction.input, node.output, **attributes)]
 

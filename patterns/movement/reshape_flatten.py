@@ -38,7 +38,6 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         return m.derive(target=np.array(parts, dtype=np.int64))
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: np.ndarray) -> str:
-        """One Reshape."""
         return g.op.Reshape(x, target)
 
     examples = (

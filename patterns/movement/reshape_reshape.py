@@ -27,7 +27,6 @@ class ReshapeReshapePattern(EasyPatternOptimization):
     min_opset = 5
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """The first one has any target."""
         return self.last(g, g.op.Reshape(x, attributes=ANY), shape)
 
     def last(self, g: PatternBuilder, middle: Symbol, shape: Symbol) -> Any:
@@ -52,7 +51,6 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         return m.derive(target=np.array(merged, dtype=np.int64))
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: Any, allowzero: int | None) -> str:
-        """One Reshape, or none."""
         return x if target is None else g.op.Reshape(x, target, allowzero=allowzero)
 
     examples: ClassVar[Sequence[Example]] = (

@@ -31,7 +31,6 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
         return g.op.Unsqueeze(middle, axes=g.capture("axes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Edit the target."""
         target: list[int | None] = [*(g.get_ints(m.shape) or ())]
         rank = len(target) + (0 if m.squeeze else len(m.axes))
         axes = {normalized(axis, rank) for axis in m.axes}
@@ -50,7 +49,6 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
         return m.derive(target=np.array(edited, dtype=np.int64))
 
     def apply_pattern(self, g: PatternRewriter, x: str, target: np.ndarray) -> str:
-        """One Reshape."""
         return g.op.Reshape(x, target)
 
     examples = (

@@ -38,7 +38,6 @@ class SqueezeSqueezePattern(EasyPatternOptimization):
         return m.derive(axes=sorted(axes))
 
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int] | None) -> str:
-        """One Squeeze."""
         return g.op.Squeeze(x, axes=axes)
 
     examples = (

@@ -32,7 +32,6 @@ class SqueezeUnsqueezePattern(EasyPatternOptimization):
         return keeps_shape(g, m.nodes[1], m.x) or self.none(m.nodes[1], msg="other axes")
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

@@ -43,7 +43,6 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Upwards to the first new axes."""
         last = _insertion(g, node)
         if last is None or max(last.behind) == last.rank:  # (1)
             return self.none(node, msg="it does not only put axes of size 1 in between")

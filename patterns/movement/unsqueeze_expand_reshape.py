@@ -29,11 +29,9 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
     priority = 9
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, stretched: Symbol, shape: Symbol) -> Symbol:
-        """The shapes decide."""
         return g.op.Reshape(g.op.Expand(g.op.Unsqueeze(x, axes=g.capture("axes")), stretched), shape, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shape of x with those of Expand and Reshape."""
         before, between, after = (
             g.try_infer_shape(m.x),
             g.try_infer_shape(m.nodes[1].output[0]),
@@ -57,7 +55,6 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
         return self.none(m.nodes[2], msg="the new axis is not merged with a neighbour whose size is a number")
 
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int, places: np.ndarray) -> str:
-        """The positions, each as often as it takes."""
         return g.op.Gather(x, places, axis=axis)
 
     examples = (

@@ -37,7 +37,6 @@ class UnsqueezeSqueezePattern(EasyPatternOptimization):
         )
 
     def apply_pattern(self, g: PatternRewriter, x: str, added: list[int], removed: list[int] | None) -> str:
-        """At most one of the two is left."""
         if added:
             return g.op.Unsqueeze(x, axes=added)
         return x if removed == [] else g.op.Squeeze(x, axes=removed)

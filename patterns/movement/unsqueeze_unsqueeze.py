@@ -18,7 +18,6 @@ class UnsqueezeUnsqueezePattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Constant axes."""
         return g.op.Unsqueeze(g.op.Unsqueeze(x, axes=g.capture("a")), axes=g.capture("b"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -36,7 +35,6 @@ class UnsqueezeUnsqueezePattern(EasyPatternOptimization):
         return m.derive(axes=sorted(axes))
 
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int]) -> str:
-        """One Unsqueeze."""
         return g.op.Unsqueeze(x, axes=axes)
 
     examples = (

@@ -49,7 +49,6 @@ class BatchRegionPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Grow the region upwards, the last node first."""
         merged, split = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
         if merged is None or split is None or len(merged) < 2 or len(split) <= len(merged):  # (1)
             return self.none(node, msg="no axis is split")

@@ -21,7 +21,6 @@ class ExpandExpandPattern(EasyPatternOptimization):
     min_opset = 8
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
-        """Any shapes."""
         return g.op.Expand(g.op.Expand(x, s), t)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -33,7 +32,6 @@ class ExpandExpandPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, t: str) -> str:
-        """The second one."""
         return g.op.Expand(x, t)
 
     examples = (

@@ -21,7 +21,6 @@ class ConcatConcatPattern(PatternOptimization):
     radius = 2
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All inner ones that fit, at once."""
         inner = [producer for name in node.input if (producer := g.node_before(name)) is not None]
         inner = [p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)]
         if not inner:

@@ -23,7 +23,6 @@ class ConcatEmptyPattern(PatternOptimization):
     anchors = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Sizes along the axis."""
         axis = axis_of(g, node)
         if axis is None or not agree_elsewhere(g, node.input, axis):  # (3)
             return self.none(node, msg="the shapes are unknown or differ")

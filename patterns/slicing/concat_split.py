@@ -25,7 +25,6 @@ class ConcatSplitPattern(PatternOptimization):
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Compare the lengths one by one."""
         concat = g.node_before(node.input[0])
         if not is_op(concat, "Concat"):
             return self.none(node, msg="it does not split a Concat")

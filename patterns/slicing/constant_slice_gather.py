@@ -61,7 +61,6 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         return m.derive(rows=np.take(table, indices, axis=axis), places=places)
 
     def apply_pattern(self, g: PatternRewriter, rows: Array, starts: str, ends: str, places: Array, steps: str) -> str:
-        """The same part."""
         return g.op.Slice(rows, starts, ends, places, steps)
 
     examples = (

@@ -24,12 +24,10 @@ class GatherElementsPattern(EasyPatternOptimization):
     min_opset = 11
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Symbol, amounts: Symbol) -> Symbol:
-        """The axis is captured."""
         repeat = g.op.Tile if g.option("tiled") else g.op.Expand
         return g.op.GatherElements(x, repeat(index, amounts), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes of x, of the positions, and of the result."""
         repeated = m.nodes[-1].input[1]
         source, taken, index = g.try_infer_shape(m.x), g.try_infer_shape(repeated), g.try_infer_shape(m.index)
         if not source or not taken or index is None or len(index) < len(source) or unstretched(g, repeated) is None:  # (1)
@@ -42,7 +40,6 @@ class GatherElementsPattern(EasyPatternOptimization):
         return m.derive(place=axis, others=others)
 
     def apply_pattern(self, g: PatternRewriter, x: str, index: str, place: int, others: list[int]) -> str:
-        """The positions as a vector."""
         return g.op.Gather(x, g.op.Squeeze(index, axes=others) if others else index, axis=place)
 
     examples = (

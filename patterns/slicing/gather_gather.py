@@ -16,11 +16,9 @@ class GatherGatherPattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Constant, j: Constant) -> Symbol:
-        """Both axes are captured."""
         return g.op.Gather(g.op.Gather(x, i, axis=g.capture("axis")), j, axis=g.capture("other"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The axes, then the positions."""
         rank, first, second = g.info(m.x).rank, g.get_computed_constant(m.i), g.get_computed_constant(m.j)
         if m.axis != m.other and (not rank or m.axis % rank != m.other % rank):  # (1)
             return self.none(m.nodes[1], msg="the axes differ")
@@ -31,7 +29,6 @@ class GatherGatherPattern(EasyPatternOptimization):
         return m.derive(indices=first[second])
 
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int, indices: object) -> str:
-        """One Gather with the indices composed."""
         return g.op.Gather(x, indices, axis=axis)
 
     examples = (

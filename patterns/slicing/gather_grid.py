@@ -31,7 +31,6 @@ class GatherGridPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """First the operand, then the indices."""
         flat = g.node_before(node.input[0])
         source = g.try_infer_shape(flat.input[0]) if is_op(flat, "Flatten", "Reshape") else None
         joined, shape = (g.try_infer_shape(name) for name in node.input)

@@ -27,7 +27,6 @@ class GatherNDBatchPattern(PatternOptimization):
     min_opset = 12
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Column by column."""
         columns, grid, source = columns_of(g, node.input[1]), g.try_infer_shape(node.input[1]), g.try_infer_shape(node.input[0])
         if len(columns) < 2 or grid is None or source is None or node.attribute.get("batch_dims", 0):  # (1)
             return self.none(node, msg="the indices are not columns, or a shape is unknown")

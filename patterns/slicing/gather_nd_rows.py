@@ -27,7 +27,6 @@ class GatherNDRowsPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The indices without their last axis."""
         shape, above = g.try_infer_shape(node.input[1]), g.node_before(node.input[1])
         if not shape or shape[-1] != 1 or node.attribute.get("batch_dims", 0):  # (1) (2)
             return self.none(node, msg="the indices are not a column, or there are batch axes")

@@ -25,11 +25,9 @@ class GatherRunPattern(EasyPatternOptimization):
     min_opset = 10
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
-        """Along any axis."""
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the indices with each other and with the axis."""
         node, indices = m.nodes[0], g.get_computed_constant(m.indices)
         if indices is None or indices.ndim != 1 or indices.size < 2 or (indices[1:] - indices[:-1] != 1).any():  # (1)
             return self.none(node, msg="not several positions in a row")
@@ -44,7 +42,6 @@ class GatherRunPattern(EasyPatternOptimization):
         return m.derive(start=[first % size], end=[last % size + 1], place=[axis])
 
     def apply_pattern(self, g: PatternRewriter, x: str, start: list[int], end: list[int], place: list[int]) -> str:
-        """The part."""
         return g.op.Slice(x, starts=start, ends=end, axes=place)
 
     examples = (

@@ -16,11 +16,9 @@ class GatherSqueezePattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Scalar) -> Symbol:
-        """Any constant index."""
         return g.op.Gather(x, index, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The index, then the size."""
         shape = g.try_infer_shape(m.x)
         if g.info(m.index).rank != 0 or g.get_constant_scalar(m.index) not in (0, -1):  # (1)
             return self.none(m.nodes[0], msg="the index is not the number 0")
@@ -29,7 +27,6 @@ class GatherSqueezePattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int) -> str:
-        """The axis goes."""
         return g.op.Squeeze(x, axes=[axis])
 
     examples = (

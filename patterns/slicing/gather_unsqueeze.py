@@ -20,11 +20,9 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, index: Scalar) -> Symbol:
-        """Both axes are captured."""
         return g.op.Unsqueeze(g.op.Gather(x, index, axis=g.capture("axis")), axes=g.capture("axes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The axes, counted from the front."""
         rank = g.info(m.x).rank
         if g.info(m.index).rank != 0:  # (1)
             return self.none(m.nodes[0], msg="the index has a rank other than 0")
@@ -33,7 +31,6 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
         return m.derive(vector=np.atleast_1d(constant(g, m.index)))
 
     def apply_pattern(self, g: PatternRewriter, x: str, vector: np.ndarray, axis: int) -> str:
-        """The index as a vector."""
         return g.op.Gather(x, vector, axis=axis)
 
     examples = (

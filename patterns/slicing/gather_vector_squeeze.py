@@ -18,12 +18,10 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
-        """The position comes from an Unsqueeze or from a Squeeze."""
         above = g.op.Unsqueeze if g.option("put in") else g.op.Squeeze
         return g.op.Squeeze(g.op.Gather(x, above(i, axes=g.capture("axes")), axis=g.capture("axis")), axes=g.capture("dropped"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """The ranks, then the axes."""
         rank, shape = g.info(m.x).rank, g.try_infer_shape(m.i)
         if not rank or shape is None or g.try_infer_shape(m.nodes[0].output[0]) != (1,):  # (1)
             return self.none(m.nodes[1], msg="the position is not a vector of one element, or a rank is unknown")
@@ -32,7 +30,6 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
         return m.derive(rank=len(shape))
 
     def apply_pattern(self, g: PatternRewriter, x: str, i: str, axis: int, rank: int) -> str:
-        """The axis of the result is gone."""
         return g.op.Gather(x, g.op.Squeeze(i, axes=list(range(rank))) if rank else i, axis=axis)
 
     _start = "agraph (float[a,9,b] x, int64[1,1] i) => (float[a,b] y) "

@@ -22,7 +22,6 @@ class GathersConcatPattern(PatternOptimization):
     near = ("Gather",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All operands."""
         axis = axis_of(g, node)
         gathers = [n for name in node.input if is_op(n := g.node_before(name), "Gather")]
         if len(gathers) < max(len(node.input), 2):

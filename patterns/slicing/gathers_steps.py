@@ -131,7 +131,6 @@ class GathersStepsPattern(PatternOptimization):
     min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """At the Gather of position 0."""
         first, rank = position_of(g, node), g.info(node.input[0]).rank
         if first is None or rank is None or first.place != 0 or not first.drops:  # (1)
             return self.none(node, msg="not the first position of an axis whose size is a number")

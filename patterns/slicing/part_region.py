@@ -63,7 +63,6 @@ class PartRegionPattern(PatternOptimization):
     radius = 8
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Grow the region upwards, and keep the largest one with one source."""
         part = _part_of(g, node)
         if part is None:  # (1)
             return self.none(node, msg="not a small part of one axis")

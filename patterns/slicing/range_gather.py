@@ -18,7 +18,6 @@ class RangeGatherPattern(EasyPatternOptimization):
     min_opset = 11
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, n: Symbol) -> Symbol:
-        """From 0 by 1."""
         return g.op.Gather(x, g.op.Range(0, n, 1), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -30,7 +29,6 @@ class RangeGatherPattern(EasyPatternOptimization):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        """The operand is the result."""
         return x
 
     examples = (

@@ -48,7 +48,6 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
     min_opset = 5
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The parts, then what is above them."""
         parts = self._gathered(g, node) if is_op(node, "Gather") else self._split(g, node)
         if parts is None:  # (1)
             return self.none(node, msg="not all positions of an axis, each without the axis")

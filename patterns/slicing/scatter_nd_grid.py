@@ -22,7 +22,6 @@ class ScatterNDGridPattern(PatternOptimization):
     min_opset = 11
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Compare the grid and the shapes."""
         grid, shape = grid_of(g, node.input[1]), g.try_infer_shape(node.input[0])
         added = g.get_attribute(node, "reduction", "none") != "none"
         if grid is None or shape is None or shape[: len(grid.axes)] != grid.sizes or added:  # (1)

@@ -28,7 +28,6 @@ class SliceGatherPattern(PatternOptimization):
     near = ("Slice",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Constants only."""
         producer = g.node_before(node.input[0])
         cut = cut_of(g, producer) if is_op(producer, "Slice") else None
         indices = g.get_computed_constant(node.input[1])

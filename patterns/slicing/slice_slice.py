@@ -27,7 +27,6 @@ class SliceSlicePattern(EasyPatternOptimization):
         return g.op.Slice(middle, **{key: g.capture(f"{key}_2", optional=key in ("axes", "steps")) for key in _KEYS})
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Merge axis by axis."""
         middle = m.nodes[0].output[0]
         readers = g.next_nodes(middle)
         if not g.is_used_only_by(middle, *readers) or not all(is_op(reader, "Slice") for reader in readers):  # (3)

@@ -33,7 +33,6 @@ class SlicesConcatPattern(PatternOptimization):
     phase = "specialize"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """All operands."""
         producers = [g.node_before(name) for name in node.input]
         cuts = [cut for p in producers if p is not None and (cut := cut_of(g, p)) is not None]
         sources = {cut.node.input[0] for cut in cuts}

@@ -32,7 +32,6 @@ class SlicesStepsPattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Compare the places of all parts."""
         parts = [part for name in node.input if (part := steps_of(g, name)) is not None]
         if len(parts) < max(len(node.input), 4) or len({part.source for part in parts}) > 1:  # (1)
             return self.none(node, msg="not parts of one tensor")

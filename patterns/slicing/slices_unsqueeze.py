@@ -35,7 +35,6 @@ class SlicesUnsqueezePattern(PatternOptimization):
     radius = 6
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """From the even elements."""
         source, shape = node.input[0], g.try_infer_shape(node.input[0])
         if not shape or _first_of_pairs(g, node, len(shape)) != 0:  # (1)
             return self.none(node, msg="not the even elements of the last axis")

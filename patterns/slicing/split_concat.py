@@ -25,7 +25,6 @@ class SplitConcatPattern(PatternOptimization):
     near = ("Split",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for all runs of operands that are the pieces of a Split."""
         axis = axis_of(g, node)
         inputs: list[str] = []
         splits: list[Node] = []

@@ -31,7 +31,6 @@ class StackReducePattern(PatternOptimization):
     exactness = "rounding"
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The axis may be at any place."""
         stack = g.node_before(node.input[0])
         axis = axis_of(g, stack) if is_op(stack, "Concat") else None
         axes = g.get_argument(node, "axes")

@@ -18,11 +18,9 @@ class TransposeGatherPattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Symbol) -> Symbol:
-        """Permutation and axis are captured."""
         return g.op.Gather(g.op.Transpose(x, perm=g.capture("perm")), indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the order of the axes that remain."""
         axis, rank = m.axis % len(m.perm), g.info(m.indices).rank
         remaining = [place for position, place in enumerate(m.perm) if position != axis]
         if rank is None or (rank and m.perm[axis] != axis):  # (1)
@@ -32,7 +30,6 @@ class TransposeGatherPattern(EasyPatternOptimization):
         return m.derive(place=m.perm[axis])
 
     def apply_pattern(self, g: PatternRewriter, x: str, indices: str, place: int) -> str:
-        """No Transpose."""
         return g.op.Gather(x, indices, axis=place)
 
     examples = (

@@ -32,7 +32,6 @@ class TriluMulPattern(PatternOptimization):
     min_opset = 14
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """The triangle in either place."""
         for name, other in (tuple(node.input), tuple(node.input)[::-1]):
             triangle, cast = g.node_before(name), g.node_before(other)
             if triangle is None or cast is None or not is_op(triangle, "Trilu") or not is_op(cast, "Cast"):

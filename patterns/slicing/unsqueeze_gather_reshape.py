@@ -22,14 +22,12 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
     min_opset = 5
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, target: Symbol) -> Symbol:
-        """Any new axes, and any target."""
         taken = g.op.Gather(g.op.Unsqueeze(x, axes=g.capture("axes")), i, axis=g.capture("axis"))
         if g.option("squeezed"):
             return g.op.Squeeze(taken, axes=g.capture("dropped"))
         return g.op.Reshape(taken, target, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Compare the shapes."""
         x, i, wide = g.try_infer_shape(m.x), g.try_infer_shape(m.i), g.try_infer_shape(m.nodes[0].output[0])
         if x is None or i is None or wide is None or m.axis % len(wide) in {axis % len(wide) for axis in m.axes}:  # (1)
             return self.none(m.nodes[1], msg="a shape is unknown, or the positions are along a new axis")
@@ -41,7 +39,6 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
         return m.derive(place=place)
 
     def apply_pattern(self, g: PatternRewriter, x: str, i: str, place: int) -> str:
-        """One node."""
         return g.op.Gather(x, i, axis=place)
 
     examples = (

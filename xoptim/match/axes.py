@@ -173,13 +173,12 @@ def parameters(
     """
     found: dict[str | int, Any] = {}
     for name, label in axes.names.items():
-        named = axes.results[0] if name == "perm" else (label,) if isinstance(label, int) else tuple(label)
-        first = axes.operands[0]
-        owner = first.labels if first is not None and {*named} <= {*first.labels} else axes.results[0]
+        first, is_set = axes.operands[0], isinstance(label, frozenset)
+        owner = axes.results[0] if first is None or node.op_type == "Unsqueeze" else first.labels
+        named = axes.results[0] if name == "perm" else (label,) if isinstance(label, int) else label
         places = [owner.index(each) for each in named]
-        if isinstance(label, frozenset):
-            places.sort()
-        if _as_written(g, node, name, len(owner), isinstance(label, frozenset)) == places:
+        places = sorted(places) if is_set else places
+        if _as_written(g, node, name, len(owner), is_set) == places:
             continue
         if node.op_type == "Slice" and len(node.input) > 1:  # all of its operands have one type
             found[3] = np.array(places, numpy_dtype(g.try_infer_type(node.input[1]) or TensorProto.INT64))
@@ -245,7 +244,7 @@ def reduced_axes(g: GraphView, node: Node) -> set[int] | None:
     rank = g.info(node.input[0]).rank
     if rank is None:
         return None
-    if node.op_type in _ARGUMENTS:
+    if node.op_type in ("ArgMax", "ArgMin"):
         axis = axis_of(g, node)
         return None if axis is None else {axis}
     if g.get_argument(node, "axes") in (None, []):
@@ -270,8 +269,7 @@ def axes_of(g: GraphView, node: Node, shapes: Mapping[str, Shape] | None = None)
 
 
 _Shapes = Sequence[Shape]
-_ARGUMENTS: Final = ("ArgMax", "ArgMin")
-REDUCING: Final = (*REDUCTIONS, *_ARGUMENTS)
+REDUCING: Final = (*REDUCTIONS, "ArgMax", "ArgMin")
 """Operators that reduce axes."""
 _NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
 
@@ -305,19 +303,34 @@ def _broadcast(g: GraphView, node: Node, shapes: _Shapes) -> Axes:
     return Axes(tuple(Operand(_range(len(shape), rank), broadcasts=True) for shape in shapes), (_range(rank),))
 
 
-def _concat(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    axis, labels = axis_of(g, node), _range(len(shapes[0]))
-    if axis not in labels or len({*map(len, shapes)}) > 1:
+def _mixing(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
+    """Operators that name the axes along which they mix elements. Before operator set 13, Softmax flattens its operand."""
+    axes, rank = _mixed(g, node, shapes), len(shapes[0])
+    if axes is None or any(axis >= rank for axis in axes) or (node.op_type in _NORMALIZED and node.opset < 13):
         return None
-    return Axes((Operand(labels, frozenset((axis,))),) * len(shapes), (labels,), names={"axis": axis})
+    drops = node.op_type == "Squeeze" or node.get_attribute("keepdims") == 0
+    result = tuple(axis for axis in range(rank) if not drops or axis not in axes)
+    is_one, is_set = isinstance(node.get_attribute("axis"), int), drops or node.op_type in REDUCING
+    names = {"axis": axes[0]} if is_one else {"axes": frozenset(axes) if is_set else axes} if axes else {}
+    found = _of_first(node, shapes, result, axes, names=names)
+    if node.op_type != "Concat":
+        return found
+    return replace(found, operands=found.operands[:1] * len(shapes)) if {*map(len, shapes)} == {rank} else None
 
 
-def _along(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    """Operators of one axis. Before operator set 13, Softmax flattens its operand."""
-    axis = axis_of(g, node)
-    if axis is None or axis >= len(shapes[0]) or (node.op_type in _NORMALIZED and node.opset < 13):
-        return None
-    return _of_first(node, shapes, whole=(axis,), names={"axis": axis})
+def _mixed(g: GraphView, node: Node, shapes: _Shapes) -> Labels | None:
+    """The axes that a node names. Slice and reductions name all where none is given, or as many as there are numbers."""
+    if node.op_type in REDUCING:
+        reduced = reduced_axes(g, node)
+        return None if reduced is None else tuple(sorted(reduced))
+    if isinstance(node.get_attribute("axis"), int):
+        axis = axis_of(g, node)
+        return None if axis is None else (axis,)
+    if node.op_type != "Slice" or g.get_argument(node, "axes") is not None:
+        return _named(g, node, len(shapes[0]))
+    starts = g.get_argument(node, "starts")
+    count = shapes[1][0] if starts is AT_RUN_TIME else len(starts)
+    return _range(count) if isinstance(count, int) else None
 
 
 def _quantized(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
@@ -332,42 +345,15 @@ def _quantized(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     return replace(found, operands=(found.operands[0], *[scale] * (len(shapes) - 1)))
 
 
-def _sliced(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    """Slice, and Pad of some axes."""
-    axes = _named(g, node, len(shapes[0]))
-    if g.get_argument(node, "axes") is None:
-        starts = g.get_argument(node, "starts")
-        count = shapes[1] if starts is AT_RUN_TIME else (len(starts),)
-        axes = _range(count[0]) if isinstance(count[0], int) else None
-    return None if axes is None else _of_first(node, shapes, whole=axes, names={"axes": axes})
-
-
 def _padded(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     pads, rank = g.get_argument(node, "pads"), len(shapes[0])
     if g.get_argument(node, "axes") is not None:
-        return _sliced(g, node, shapes)
+        return _mixing(g, node, shapes)
     if not isinstance(pads, list) or len(pads) != 2 * rank:
         return None
     sides = dict(enumerate(zip(pads[:rank], pads[rank:], strict=True)))
     whole = (axis for axis, side in sides.items() if side != (0, 0))
     return _of_first(node, shapes, whole=whole, numbers={"pads": Numbers(sides, (0, 0))})
-
-
-def _reduced(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    axes = reduced_axes(g, node)
-    if axes is None:
-        return None
-    result = tuple(axis for axis in range(len(shapes[0])) if axis not in axes or node.get_attribute("keepdims"))
-    names = {"axis": min(axes)} if node.op_type in _ARGUMENTS else {"axes": frozenset(axes)} if axes else {}
-    return _of_first(node, shapes, result, axes, names=names)
-
-
-def _squeezed(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    axes = _named(g, node, len(shapes[0]))
-    if axes is None:
-        return None
-    result = tuple(axis for axis in range(len(shapes[0])) if axis not in axes)
-    return _of_first(node, shapes, result, axes, names={"axes": frozenset(axes)})
 
 
 def _unsqueezed(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
@@ -466,20 +452,16 @@ def _layer_normalization(g: GraphView, node: Node, shapes: _Shapes) -> Axes | No
 DESCRIBED: Final[Mapping[str, Callable[[GraphView, Node, _Shapes], Axes | None]]] = {
     **dict.fromkeys((*sorted(ELEMENTWISE), "CastLike"), _elementwise),
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
-    **dict.fromkeys(REDUCING, _reduced),
-    **dict.fromkeys((*_NORMALIZED, "Split"), _along),
+    **dict.fromkeys((*REDUCING, *_NORMALIZED, "Concat", "Slice", "Split", "Squeeze"), _mixing),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _quantized),
     **dict.fromkeys(("Expand", "Tile"), _sized),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _layer_normalization),
-    "Concat": _concat,
     "Gather": _gather,
     "Gemm": _gemm,
     "MatMul": _mat_mul,
     "Pad": _padded,
     "Reshape": _reshaped,
     "Resize": _resized,
-    "Slice": _sliced,
-    "Squeeze": _squeezed,
     "Transpose": _transposed,
     "Unsqueeze": _unsqueezed,
 }
