@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 ALWAYS = "always"
-"""Stands for a node that is chosen in any case."""
+"""A node that is always chosen."""
 NEVER = "never"
-"""Stands for a node that is not chosen in any case."""
+"""A node that is never chosen."""
 _UNLIMITED = 1 << 62
 
 
@@ -17,7 +17,7 @@ class Term(NamedTuple):
 
     Attributes:
         cost: not negative.
-        counts: how many nodes of the result it stands for.
+        counts: the number of nodes of the result that it represents.
         chosen: one or more nodes, or `ALWAYS`.
         left: one or more nodes, or `NEVER`.
     """
@@ -33,7 +33,7 @@ class Term(NamedTuple):
 
 
 def price(terms: Sequence[Term], choice: set[Hashable]) -> tuple[int, int]:
-    """The cost of a choice, and the number of nodes that it stands for."""
+    """The cost of a choice, and the number of nodes that it represents."""
     paid = [term for term in terms if term.is_paid(choice)]
     return sum(term.cost for term in paid), sum(term.counts for term in paid)
 

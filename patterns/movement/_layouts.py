@@ -116,7 +116,7 @@ def _interpolates_along_the_last(g: GraphView, node: Node, perm: Perm) -> bool:
 
 
 def _cost(g: GraphView, node: Node, perm: Perm) -> tuple[int, int]:
-    """What a node takes besides its work, before and after.
+    """The cost of a node besides its work, before and after.
 
     Along another axis than the last one, onnxruntime permutes the operand of a Softmax before and after it.
     """
@@ -129,7 +129,7 @@ def _cost(g: GraphView, node: Node, perm: Perm) -> tuple[int, int]:
 def _waste(g: GraphView, node: Node, perm: Sequence[int]) -> int:
     """The time that onnxruntime spends between the runs of a broadcast operator, in copies of the result.
 
-    It computes one run of elements at a time, as far as the last axes are broadcast alike, and takes as long for the step to
+    It computes one run of elements at a time, along the last axes that are broadcast alike, and takes as long for the step to
     the next run as for `_STEP` elements.
     """
     known = [shape for name in node.input if (shape := g.try_infer_shape(name)) is not None]
@@ -169,4 +169,4 @@ SUMMING: Final = frozenset(
 """Operators that add up, meet a NaN, or round in another order in another layout."""
 
 CHANGING_RANK: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin", "Squeeze", "Gather"))
-"""The layout of the operand determines that of the result, not the other way round."""
+"""The layout of the operand determines the layout of the result, not the other way round."""

@@ -113,7 +113,7 @@ class Plan:
     """The fewest nodes for a rearrangement: Reshape to ``before``, Transpose by ``perm``, Reshape to the result.
 
     Attributes:
-        before: shape to permute, ``None`` for that of the source.
+        before: shape to permute, ``None`` for the shape of the source.
         perm: permutation, ``None`` for none.
         after: whether the result has another shape than the permuted tensor.
     """
@@ -129,7 +129,7 @@ class Plan:
 
 
 def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list[Plan]:
-    """Ways to do a rearrangement with at most so many nodes, the shortest first.
+    """Ways to do a rearrangement with at most this many nodes, the shortest first.
 
     Of two ways of equal length, which take equally long, the one that reshapes first comes first: exporters split heads before
     they move them, so that layers that were shortened and layers that were not are alike.
@@ -159,7 +159,7 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
 
 
 def _units(axes: Sequence[Sequence[int]], order: Sequence[int]) -> list[int] | None:
-    """The order in which whole axes must stand so that their factors come in the order given, ``None`` if axes are torn."""
+    """The order of whole axes that puts their factors in the given order, ``None`` if axes are torn."""
     owner = {factor: axis for axis, factors in enumerate(axes) for factor in factors}
     units = list(dict.fromkeys(owner[factor] for factor in order))
     return units if [factor for axis in units for factor in axes[axis]] == list(order) else None
@@ -174,7 +174,7 @@ def _with_ones(units: list[int], ones: list[int], wanted: Shape) -> list[int]:
 
 
 def _blocks(order: Sequence[int]) -> list[tuple[int, int]]:
-    """Runs of factors that stay together, as (first, behind the last), in the order of the result."""
+    """Runs of factors that stay together, as (first, end), in the order of the result."""
     blocks: list[tuple[int, int]] = []
     for factor in order:
         if blocks and blocks[-1][1] == factor:

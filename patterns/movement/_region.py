@@ -37,7 +37,7 @@ class Region:
 
     Attributes:
         nodes: each with how it works there.
-        layouts: of the values that they read and write, as far as another layout is another tensor.
+        layouts: of the values that they read and write, where another layout is another tensor.
         first: label of the first Transpose from which this region is found, ``None`` before the first search for it.
     """
 
@@ -150,14 +150,14 @@ def terms(g: GraphView, region: Region) -> list[Term]:
         if how.cost != (0, 0):
             inside = [copies * _copied(g, node.output[0]) for copies in how.cost]
             found += [Term(inside[0], 0, (ALWAYS,), (node,)), Term(inside[1], 0, (node,), (NEVER,))]
-    before, after = (_behind_convolutions(g, region, is_moved) for is_moved in (False, True))
+    before, after = (_after_convolutions(g, region, is_moved) for is_moved in (False, True))
     found += [Term(1, 0, (node,), (NEVER,)) for node in before if node not in after]
     found += [Term(1, 0, (ALWAYS,), (node,)) for node in after if node not in before]
     return [term for term in found if term.cost and term.chosen and term.left]
 
 
-def _behind_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[Node]:
-    """Nodes behind a convolution that read no other tensor, in one layout: biases and activations can be merged into it."""
+def _after_convolutions(g: GraphView, region: Region, is_moved: bool) -> list[Node]:
+    """Nodes after a convolution that read no other tensor, in one layout: biases and activations can be merged into it."""
     found: dict[Node, None] = {}
     for node in sorted(region.nodes, key=lambda n: n.label):
         operands = [name for name in node.input if name in region.layouts]
@@ -214,7 +214,7 @@ class Source(NamedTuple):
 
 
 def source_of(g: GraphView, region: Region, name: str) -> Source | None:
-    """The Transpose that makes a value from a result of another node than those of the region."""
+    """The Transpose that makes a value from a result of a node outside the region."""
     node = g.node_before(name)
     perm = permutation(g, node) if node is not None else None
     if node is None or perm is None or g.node_before(node.input[0]) in region.nodes:

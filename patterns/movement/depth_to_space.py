@@ -34,7 +34,7 @@ class DepthToSpacePattern(EasyPatternOptimization):
         return g.op.Reshape(g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=_PERMS[mode]), t, attributes=ANY)
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
-        """The shapes before and behind the operator, and the block size, that belong to the six axes in between."""
+        """The shapes before and after the operator, and the block size, for the six axes in between."""
         n, c, h, w = (middle[axis] for axis in ((0, 3, 4, 5) if m.mode == "DCR" else (0, 1, 4, 5)))
         b, other = middle[2], middle[1 if m.mode == "DCR" else 3]
         return (n, c * b * b, h, w), (n, c, h * b, w * b), b if b == other else None
@@ -91,7 +91,7 @@ class SpaceToDepthPattern(DepthToSpacePattern):
         return g.op.Reshape(blocks, t, attributes=ANY)
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
-        """The shapes before and behind the operator, and the block size, that belong to the six axes in between."""
+        """The shapes before and after the operator, and the block size, for the six axes in between."""
         n, c, h, b, w, other = middle
         return (n, c, h * b, w * b), (n, c * b * b, h, w), b if b == other else None
 

@@ -27,7 +27,7 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
         return g.op.Flatten(g.op.Reshape(x, shape), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Multiply the known sizes; -1 stands for the other part."""
+        """Multiply the known sizes; -1 is the other part."""
         target = g.get_ints(m.shape) or []
         axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))
         if axis is None:  # (1)

@@ -14,7 +14,7 @@ from .._nodes import is_op
 class TransposeReducePattern(PatternOptimization):
     """Reduce(Transpose(x), axes) → Reduce(x, other axes)
 
-    What: reduces the axes where they stand in x, when those that remain are in order then.
+    What: reduces the same axes of x, if the remaining axes are then in order.
     Why: the Transpose copies the tensor, and the reduction does not need it.
     Refuses when:
     1. the permutation or the axes are unknown.

@@ -38,7 +38,7 @@ class TransposeRegionPattern(PatternOptimization):
     radius = 8
     operators: ClassVar[frozenset[str]] = MOVING
     decisive: ClassVar[frozenset[str]] = MOVING
-    """Operators, one of which a region must have."""
+    """A region must have one of these operators."""
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """A region below the Transpose that reads its operand, or one above it that computes its result."""

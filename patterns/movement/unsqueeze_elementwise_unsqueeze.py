@@ -1,4 +1,4 @@
-"""New axes of a tensor before and behind elementwise operators."""
+"""New axes of a tensor before and after elementwise operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST = 8
 
 
 class _Insertion(NamedTuple):
-    """Axes of size 1 that a node puts in: for each, how many axes of the operand stand behind it."""
+    """Axes of size 1 that a node inserts: for each, the number of axes of the operand after it."""
 
     behind: list[int]
     rank: int
@@ -27,7 +27,7 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
     """Unsqueeze(f(Unsqueeze(x), z)) → f(Unsqueeze(x), z), and so for Reshape that puts in axes of size 1
 
     What: puts all new axes in at once, before the elementwise operators, whose other operands are broadcast without them.
-    Why: saves a node; masks of torch's decoders get one axis before they are combined and another one behind it.
+    Why: saves a node; masks of torch's decoders get one axis before they are combined and another one afterwards.
     Refuses when:
     1. a Reshape does not only put in axes of size 1, or a computed size may be 0 at run time.
     2. in between is another operator than elementwise ones, a result that something else reads, or another operand that would
@@ -127,12 +127,12 @@ def _leads_to(g: GraphView, node: Node, last: _Insertion) -> bool:
 
 def _joint(first: _Insertion, last: _Insertion) -> list[int]:
     """The axes that both put into the tensor, in the result."""
-    # An axis of the last node stands before so many axes of the first result; fewer of them are axes of the tensor.
+    # An axis of the last node precedes this many axes of the first result; not all of them are axes of the tensor.
     ones = sorted((first.rank + len(first.behind) - axis for axis in _places(first.behind, first.rank)), reverse=True)
     behind = [*first.behind, *(count - sum(one <= count for one in ones) for count in last.behind)]
     return _places(behind, first.rank)
 
 
 def _places(behind: list[int], rank: int) -> list[int]:
-    """Where new axes stand in the result when so many axes of the operand, of this rank, are behind them."""
+    """The places of new axes in the result, given the number of axes of the operand after each, and its rank."""
     return [rank - count + position for position, count in enumerate(sorted(behind, reverse=True))]

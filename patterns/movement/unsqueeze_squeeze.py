@@ -1,4 +1,4 @@
-"""An Unsqueeze, part of which or all of which a Squeeze undoes."""
+"""An Unsqueeze that a Squeeze undoes, wholly or in part."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class BatchRegionPattern(PatternOptimization):
     anchors = ("Reshape",)
     near = _OPERATORS
     exactness = "rounding"
-    priority = 1  # behind ReshapeMatMulReshape, which takes a single product
+    priority = 1  # after ReshapeMatMulReshape, which takes a single product
     min_opset = 13
     radius = 8
 
@@ -58,7 +58,7 @@ class BatchRegionPattern(PatternOptimization):
         region = region_above(g, node, 0, partial(_carry, g, batch), _LARGEST)
         entries = {name: entry for name in region.sources if (entry := _entry(g, g.node_before(name), batch)) is not None}
         if len(entries) < len(region.sources):  # (2) (3) (4)
-            return self.none(node, msg="an operator cannot work on the split axes")
+            return self.none(region.stopped or node, msg="an operator cannot work on the split axes")
         made = sum(bool(op_type) for _, op_type, _ in entries.values())
         gone = 1 + sum(g.is_used_only_by(name, *region.nodes) for name in entries)
         if made >= gone or len(entries) < 2:  # (5)

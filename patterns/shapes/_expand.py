@@ -15,7 +15,7 @@ from xoptim.match.regions import Carried
 from .._shapes import same_dims
 
 _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))
-"""Operators of operands of any rank. With fewer elements each stands in another place, by which onnxruntime rounds others."""
+"""Operators of operands of any rank. (onnxruntime rounds the others by places, which change when there are fewer elements.)"""
 _OTHERS: Final = ("Gather", "Transpose", "Unsqueeze")
 
 

@@ -25,7 +25,7 @@ class ExpandSinkPattern(PatternOptimization):
     1. a reader is another operator, one that onnxruntime rounds by the place of an element, or there are too many.
     2. a result that would shrink is an output, or a subgraph reads it.
     3. a shape is unknown.
-    4. the readers stand too far apart to be replaced together.
+    4. the readers are too far apart to be replaced together.
     """
 
     anchors = ("Expand", "Tile")
@@ -46,7 +46,7 @@ class ExpandSinkPattern(PatternOptimization):
         if outside is not None:  # (2)
             return self.none(g.node_before(outside), msg="its result would shrink, and it is read from outside")
         if not region.nodes or not _are_together(g, [node, *region.nodes]):  # (4)
-            return self.none(node, msg="the readers stand too far apart")
+            return self.none(node, msg="the readers are too far apart")
         return MatchResult(self, [node, *region.nodes], partial(self._without, small, tuple(shrunk)))
 
     def _without(self, small: str, shrunk: Sequence[str], g: PatternRewriter, node: Node, *region: Node) -> list[Node]:

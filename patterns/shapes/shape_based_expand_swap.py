@@ -25,7 +25,7 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
     Refuses when:
     1. the shape s or one of those concerned is unknown.
     2. more than one result would have to be stretched, or the Expand itself is still read.
-    3. the result has another shape than that of the Expand.
+    3. the result has another shape than the Expand.
     4. an operator is one that onnxruntime rounds by the place of an element.
     """
 

@@ -1,4 +1,4 @@
-"""Where the operands of a Concat stand in its result."""
+"""The places of the operands of a Concat in its result."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Span: TypeAlias = "tuple[int, int, int]"
 """Start, end and step as written."""
 
 _FAR: Final = 2**31 - 1
-"""Positions from here on stand for the end of the axis: exporters write the largest 32- or 64-bit integer."""
+"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
 
 
 def spans_by_axis(

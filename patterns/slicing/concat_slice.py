@@ -31,7 +31,7 @@ class ConcatSlicePattern(PatternOptimization):
     near = ("Concat",)
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Find the last operand that begins before the part, and the first one that ends behind it."""
+        """Find the last operand that begins before the part, and the first one that ends after it."""
         concat, span = g.node_before(node.input[0]), span_of(g, node)
         if not is_op(concat, "Concat") or span is None:  # (1)
             return self.none(node, msg="not a Slice of a Concat, or the bounds are unknown")

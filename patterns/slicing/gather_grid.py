@@ -18,7 +18,7 @@ class GatherGridPattern(PatternOptimization):
     What: recognizes positions that Range, Mul and Add make, in order, and takes the matrix itself, or its first columns.
     Why: this is how torch's tracing exporter writes ``x[rows, columns]``, in the masks of transformers: eleven nodes.
     Refuses when:
-    1. x is not flattened to one axis, but for an axis of size 1 behind it, or is not a matrix; or Gather takes another axis.
+    1. x is not flattened to one axis, but for an axis of size 1 after it, or is not a matrix; or Gather takes another axis.
     2. the indices are not known to be i · m + j, each counted from 0 along an axis of its own, in this order.
     3. the rows are not known to be those of x, or the columns have another number, or another axis is longer than 1. (Where
        the number of columns is open, more of them than x has are an error in the original: the last one is outside of x.)

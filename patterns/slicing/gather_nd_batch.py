@@ -23,7 +23,7 @@ class GatherNDBatchPattern(PatternOptimization):
 
     anchors = ("GatherND",)
     near = ("Concat",)
-    priority = 1  # behind the patterns that shorten how columns count
+    priority = 1  # after the patterns that shorten how columns count
     min_opset = 12
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:

@@ -20,7 +20,7 @@ class GatherNDGridPattern(PatternOptimization):
     Refuses when:
     1. the indices are not known to be all positions of a grid in order, each number counted from 0 along an axis of its own, by
        Range, Unsqueeze, Reshape, Expand; or there are batch axes.
-    2. the rank of x is unknown, or an axis of x has a size that is a number other than that of the grid. (For other sizes,
+    2. the rank of x is unknown, or the size of an axis of x is another number than the size of the grid. (For other sizes,
        positions outside of x are an error in the original, unless there are none.)
     3. no nodes above compute the sizes of the grid (the target of an Expand, or numbers), and no tensors have them.
     4. the grid may have no positions, and then more columns than x; or it takes one position of an axis.
@@ -50,7 +50,7 @@ class GatherNDGridPattern(PatternOptimization):
         return MatchResult(self, [node], partial(self._corner, ends, [grid.axes[axis] for axis in cut], ones))
 
     def _corner(self, ends: Sizes, cut: list[int], ones: list[int], g: PatternRewriter, node: Node) -> list[Node]:
-        # The last node writes the result itself, whose shape is known; that of a Slice alone is not.
+        # The last node writes the result itself, whose shape is known; the shape of a Slice alone is not.
         source, made = node.input[0], []
         if ones:
             outputs = g.unique_name("unsqueezed") if cut else node.output

@@ -8,18 +8,18 @@ from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, 
 
 from .._axes import axis_of
 
-_BLOCK = 16  # elements behind each position, from which on a Gather, which copies them together, is as fast as a Slice
+_BLOCK = 16  # elements after each position; from this size on Gather, which copies them together, is as fast as Slice
 
 
 class GatherRunPattern(EasyPatternOptimization):
     """Gather(x, [i, i + 1, ..., j - 1]) → Slice(x, i:j)
 
-    What: takes the part at once, where few elements lie behind each position.
+    What: takes the part at once, where few elements follow each position.
     Why: measured to take 0.05 of the time on onnxruntime's CPU provider, along the last axis; Slices are merged with others.
     Refuses when:
     1. the indices are not a constant vector of at least two numbers in a row.
     2. the axis is not a number, or the indices leave it.
-    3. larger blocks lie behind each position, or their size is not known.
+    3. larger blocks follow each position, or their size is not known.
     """
 
     min_opset = 10

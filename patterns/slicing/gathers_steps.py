@@ -28,7 +28,7 @@ class _Steps:
 
     Attributes:
         g: the graph.
-        behind: how many axes come behind that axis.
+        behind: the number of axes after that axis.
         pieces: for each tensor that is taken apart its Gathers, by position.
         raised: each Split whose results are to have the axis.
         kept: results that have the axis.
@@ -45,7 +45,7 @@ class _Steps:
     dropped: list[str] = field(default_factory=list)
 
     def take(self, gather: Node | None) -> bool:
-        """Take in the Gathers of all positions, if there are as many axes behind theirs."""
+        """Take in the Gathers of all positions, if as many axes follow theirs."""
         found = None if gather is None else position_of(self.g, gather)
         if gather is None or found is None or not found.drops or gather.input[0] in self.pieces:
             return False
@@ -56,7 +56,7 @@ class _Steps:
         return pieces is not None
 
     def grow(self) -> Region:
-        """Follow the results as far as nodes can work with the axis."""
+        """Follow the results until nodes cannot work with the axis."""
         region = region_below(self.g, self.kept, self._carry, _LARGEST)
         for name in self.kept:
             others = [n for n in self.g.next_nodes(name) if n not in region.nodes]
@@ -120,7 +120,7 @@ class GathersStepsPattern(PatternOptimization):
     Why: one node instead of one for each position of each tensor.
     Refuses when:
     1. a position of the axis is missing, or the size of the axis is not a number.
-    2. no such operator follows, or as many results are read by others, each behind a Squeeze, as there are Gathers.
+    2. no such operator follows, or as many results are read by others, each through a Squeeze, as there are Gathers.
     3. an operator reads another tensor that reaches to the axis: it ends the region.
     """
 

@@ -1,4 +1,4 @@
-"""A part of a result, all of which is computed."""
+"""A part of a result that is computed whole."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PartRegionPattern(PatternOptimization):
     Why: the rest is not computed. A language model computes the scores of the last token only, a classifier the last layer
     of its first token only: an image classifier of four layers takes 0.90 of the time.
     Refuses when:
-    1. it is not a part of one axis of which the number of positions is known: one, or at most half of a known size.
+    1. it is not a part of one axis with a known number of positions: one, or at most half of a known size.
     2. something else reads the results, or an operator needs several positions for one: the region ends there.
     3. the part would have to be taken of several tensors: the region ends before.
     4. nothing is computed in the region.
@@ -66,9 +66,10 @@ class PartRegionPattern(PatternOptimization):
         part = _part_of(g, node)
         if part is None:  # (1)
             return self.none(node, msg="not a small part of one axis")
-        region = _region(g, node, part)
+        largest = region_above(g, node, part.axis, partial(_carry, g, part), _LARGEST)
+        region = _of_one_source(g, node, largest)
         if region is None:  # (2) (3) (4)
-            return self.none(node, msg="nothing before it computes only one part from one part")
+            return self.none(largest.stopped or node, msg="nothing before it computes only one part from one part")
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, part))
 
     examples = (
@@ -110,9 +111,8 @@ def _part_of(g: GraphView, node: Node) -> _Part | None:
     return _Part(axis, drops, may_be_empty=not least)
 
 
-def _region(g: GraphView, node: Node, part: _Part) -> Region | None:
-    """The largest region whose part is taken of one value, besides constants of a part that is known."""
-    region = region_above(g, node, part.axis, partial(_carry, g, part), _LARGEST)
+def _of_one_source(g: GraphView, node: Node, region: Region) -> Region | None:
+    """The largest part of a region that computes, and takes its part of one value, besides constants if the part is known."""
     is_free = all(g.is_constant(name) for name in node.input[1:] if name)
     for count in range(len(region.nodes), 0, -1):
         found = region.first(count)

@@ -31,13 +31,13 @@ class _Parts(NamedTuple):
 class ReshapeSplitSqueezePattern(PatternOptimization):
     """Squeeze(Split(Transpose(Reshape(x)))) → Split(Transpose(Reshape(x)))
 
-    What: leaves the axis of the parts together with the next one, so that the parts need not lose it; the same for a Gather of
+    What: leaves the axis of the parts together with the next one, so that the parts keep it; the same for a Gather of
     each position, and without the Transpose.
     Why: a node less for each part; queries, keys and values of vision transformers are taken out of one product this way.
     Refuses when:
     1. a position is missing, keeps its axis, or is read in another way too.
     2. the Reshape or the Transpose is read elsewhere, or a shape is unknown.
-    3. the Reshape makes no axis of known size behind that of the parts.
+    3. the Reshape makes no axis of known size after the axis of the parts.
     4. the Reshape would need a computed shape.
     """
 
@@ -65,7 +65,7 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         axis = order[parts.axis]
         size = whole[axis + 1] if axis + 1 < len(whole) else None
         if not isinstance(size, int) or not size:  # (3)
-            return self.none(reshape, msg="it makes no axis of known size behind that of the parts")
+            return self.none(reshape, msg="it makes no axis of known size after the axis of the parts")
         shape = (*whole[:axis], len(parts.outputs) * size, *whole[axis + 2 :])
         present = g.get_ints(reshape.input[1]) or []
         inferred = [place - (place > axis) for place, length in enumerate(present) if length == -1]
@@ -77,7 +77,7 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         return MatchResult(self, nodes, partial(self._write, reshape.input[0], target, joined, axis, size, parts.outputs))
 
     def _split(self, g: GraphView, node: Node) -> _Parts | None:
-        """The parts of a Split, each of which a Squeeze reads."""
+        """The parts of a Split that are each read by a Squeeze."""
         axis, rank = axis_of(g, node), g.info(node.input[0]).rank
         squeezes = [g.next_node(name) for name in node.output if g.is_exclusive(name)]
         if (
@@ -94,7 +94,7 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         return _Parts(axis, [node, *found], [squeeze.output[0] for squeeze in found])
 
     def _gathered(self, g: GraphView, node: Node) -> _Parts | None:
-        """The positions that Gathers take, of which the node is the first one."""
+        """The positions that Gathers take; the node is the first one."""
         first = position_of(g, node)
         found = all_positions(g, node) if first is not None and first.drops and not first.place else None
         return None if found is None or first is None else _Parts(first.axis, found, [n.output[0] for n in found])

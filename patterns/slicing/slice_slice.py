@@ -44,7 +44,7 @@ class SliceSlicePattern(EasyPatternOptimization):
         return m.derive(spans=first)
 
     def apply_pattern(self, g: PatternRewriter, x: str, spans: dict[int, Span]) -> str:
-        """One Slice; steps of 1 need not be written."""
+        """One Slice; steps of 1 are left out."""
         starts, ends, steps = zip(*spans.values(), strict=True)
         by = None if set(steps) == {1} else steps
         return g.op.Slice(x, starts=starts, ends=ends, axes=tuple(spans), steps=by)

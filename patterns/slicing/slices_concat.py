@@ -13,7 +13,7 @@ from .._axes import axis_of
 from .._slices import cut_of
 
 _BLOCK = 16
-"""Elements that must lie behind each position: Gather copies blocks of that many."""
+"""Fewest elements that must follow each position: Gather copies them as blocks."""
 _LONGEST = 4096
 
 
@@ -25,7 +25,7 @@ class SlicesConcatPattern(PatternOptimization):
     Refuses when:
     1. an operand is not a Slice of the same tensor along the axis of the Concat between constant bounds.
     2. something else reads a Slice.
-    3. the size of the axis is not a number or very large, or the block behind a position is too small for a copy of its own.
+    3. the size of the axis is not a number or very large, or the block after a position is too small for a copy of its own.
     """
 
     anchors = ("Concat",)

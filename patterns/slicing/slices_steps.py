@@ -22,7 +22,7 @@ class SlicesStepsPattern(PatternOptimization):
     Refuses when:
     1. an operand is not such a part of the same tensor, of two neighbouring axes before the last one, or another is missing.
     2. something else reads a part: its Slices stay.
-    3. the parts are in another order than those of the places in a block, row by row or column by column.
+    3. the parts are not in the order of the places in a block, row by row or column by column.
     4. the sizes are not numbers, or not multiples of the step.
     """
 

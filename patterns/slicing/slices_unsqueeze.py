@@ -20,7 +20,7 @@ class SlicesUnsqueezePattern(PatternOptimization):
 
     What: splits the last axis into pairs, which have the new axis already, and those into their first and second elements.
     Why: two nodes less, and measured to take 0.5 to 0.8 of the time on onnxruntime's CPU provider where the pairs are joined
-    again behind it: rotary embeddings that turn neighbouring numbers (GPT-J, CodeGen, Cohere), positions of images (DETR).
+    again afterwards: rotary embeddings that turn neighbouring numbers (GPT-J, CodeGen, Cohere), positions of images (DETR).
     Refuses when:
     1. the Slices are not the even and the odd elements of the last axis, or the other one is missing.
     2. the size of that axis is not an even number, or a constant cannot describe the pairs.

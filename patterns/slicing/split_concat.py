@@ -14,7 +14,7 @@ from .._nodes import is_op
 class SplitConcatPattern(PatternOptimization):
     """Concat(..., a, b, c, ...) of (a, b, c) = Split(x) → Concat(..., x, ...), or x
 
-    What: takes the whole instead of its pieces where they stand side by side in order.
+    What: takes the whole instead of its pieces where they are side by side in order.
     Why: each of the two copies the tensor.
     Refuses when:
     1. a piece is missing or out of order.
@@ -41,7 +41,7 @@ class SplitConcatPattern(PatternOptimization):
         return MatchResult(self, [*dict.fromkeys(splits), node], partial(self._joined, inputs))
 
     def _split_at(self, g: GraphView, names: Sequence[str], place: int, axis: int) -> Node | None:
-        """The Split along an axis whose pieces stand from one place on."""
+        """The Split along an axis whose pieces begin at one place."""
         split = g.node_before(names[place])
         if not is_op(split, "Split") or split.output[0] != names[place]:
             return None

@@ -8,10 +8,10 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 class TransposeGatherPattern(EasyPatternOptimization):
     """Gather(Transpose(x), i, axis=k) → Gather(x, i, axis=...)
 
-    What: takes the positions where they stand in x, when the axes that remain are in order then.
+    What: takes the same positions of x, if the remaining axes are then in order.
     Why: the Transpose copies the whole tensor, and only a part is read.
     Refuses when:
-    1. the rank of the indices is unknown, or it is not 0 and the axis stands elsewhere in x.
+    1. the rank of the indices is unknown, or it is not 0 and the axis is at another place in x.
     2. the axes that remain are in another order than in x.
     """
 
@@ -24,7 +24,7 @@ class TransposeGatherPattern(EasyPatternOptimization):
         axis, rank = m.axis % len(m.perm), g.info(m.indices).rank
         remaining = [place for position, place in enumerate(m.perm) if position != axis]
         if rank is None or (rank and m.perm[axis] != axis):  # (1)
-            return self.none(m.nodes[1], msg="the axis stands elsewhere")
+            return self.none(m.nodes[1], msg="the axis is at another place")
         if remaining != sorted(remaining):  # (2)
             return self.none(m.nodes[0], msg="the axes that remain are in another order")
         return m.derive(place=m.perm[axis])

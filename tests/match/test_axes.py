@@ -121,7 +121,7 @@ PARTS = {
     "LayerNormalization": ("01", "01"),
     "RMSNormalization": ("012", "012"),
 }
-"""The axes of the first result of which a part comes from parts of operands, and those that may be dropped then."""
+"""The axes of the first result that can be cut if operands are cut, and the ones that can be dropped then."""
 
 
 class Run(NamedTuple):

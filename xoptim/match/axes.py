@@ -34,7 +34,7 @@ class Operand(NamedTuple):
         labels: one for each axis.
         whole: labels along which a position of the result may need other positions of the operand than its own.
         broadcasts: whether it may have fewer axes than the result: its axes are the last ones then.
-        is_apart: whether it has certain axes only, in their order, such as those of indices.
+        is_apart: whether it has only certain axes, in a fixed order, like indices.
     """
 
     labels: Labels
@@ -130,11 +130,11 @@ class Axes:
         return replace(self, operands=tuple(operands), results=tuple(map(changed, self.results)))
 
     def parts(self, shapes: Sequence[Shape | None], label: int, size: Dim, drops: bool = False) -> dict[int, int] | None:
-        """The axes of operands of which the results need the part that is taken of them, by place.
+        """The axis of each operand that is needed in the same part as the results, by place.
 
         Args:
             shapes: of the operands.
-            label: of the axis of which a part is taken.
+            label: of the axis that is cut.
             size: of that axis in the results.
             drops: whether the part is one position, and the axis goes.
 
@@ -169,7 +169,7 @@ def parameters(
         node: the node as it is.
         axes: its axes as they will be.
         entries: numbers for new labels, for parameters that have one for each axis.
-        cut: label of an axis of which a part is left.
+        cut: label of an axis that is cut.
     """
     found: dict[str | int, Any] = {}
     for name, label in axes.names.items():
@@ -275,7 +275,7 @@ _NORMALIZED: Final = ("Softmax", "LogSoftmax", "Hardmax")
 
 
 def _range(count: int, end: int | None = None) -> Labels:
-    """So many labels before an end."""
+    """This many labels before an end."""
     return tuple(range(count) if end is None else range(end - count, end))
 
 
@@ -406,7 +406,7 @@ def _transposed(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
 
 
 def _reshaped(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    """The first axes stay as far as their sizes do; the elements of the others are mixed. With ``allowzero``, all are."""
+    """The first axes stay until the sizes differ; the elements of the others are mixed. With ``allowzero``, all are."""
     result, target = g.try_infer_shape(node.output[0]), g.get_argument(node, "shape")
     if result is None or not isinstance(target, list) or len(target) != len(result):
         return None

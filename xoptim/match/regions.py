@@ -13,7 +13,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization as GraphView
 from xoptim.match.view import PatternRewriter
 
 Form = Any
-"""The form of a value, such as the axis of which a part is left. Equal forms of one value are one tensor."""
+"""The form of a value, such as the axis along which it is cut. Equal forms of one value are one tensor."""
 
 
 class Carried(NamedTuple):
@@ -58,7 +58,7 @@ class Region:
         return {name for node, how in self.nodes.items() for name in how.whole(node)}
 
     def first(self, count: int) -> Region:
-        """The region when it had so many nodes."""
+        """The region when it had this many nodes."""
         nodes = dict(islice(self.nodes.items(), count))
         read = {next(iter(self.forms)), *(node.input[place] for node, how in nodes.items() for place in how.operands)}
         return Region({name: form for name, form in self.forms.items() if name in read}, nodes)
@@ -68,7 +68,7 @@ class Region:
 
         Args:
             g: makes the nodes.
-            names: of the sources in their forms; those of the results are added.
+            names: of the sources in their forms; names of results are added.
             outputs: names that results must have.
         """
         made: list[Node] = []
@@ -121,7 +121,7 @@ def region_below(g: GraphView, forms: dict[str, Form], carry: Callable[[Node], C
 
     Args:
         g: the graph.
-        forms: of values; those of results are added.
+        forms: of values; forms of results are added.
         carry: returns how a node works; adds the forms of its results, and of other values that it needs.
         most: most nodes of the region.
     """

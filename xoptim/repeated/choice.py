@@ -74,7 +74,7 @@ class Choice:
         return list(found)
 
     def regions(self) -> list[list[Group]]:
-        """Groups that are connected, lower levels first; each region is rewritten as a whole."""
+        """Groups that are connected, lower levels first; each region is rewritten whole or not at all."""
         left = set(self.groups)
         joined: set[Node] = set()
         found = []

@@ -62,9 +62,9 @@ _SIZES: Final = (1, 16, 128, 1024)
 _CACHE: Final = 1 << 18
 """Elements of 32 bits of a tensor that fits into the cache of a core."""
 _STRIDED: Final = 16
-"""A Transpose of the last axis takes as long for so many elements as for a run of them."""
+"""A Transpose of the last axis takes as long for this many elements as for a run of them."""
 _LOOKED_UP: Final = 3
-"""GatherND takes as long for a run as other operators for so many."""
+"""GatherND takes as long for a run as other operators for this many."""
 _VARIADIC: Final = frozenset(("Concat", "Max", "Mean", "Min", "Split", "Sum"))
 _VIEWS: Final = frozenset(("Identity", "Reshape", "Squeeze", "Unsqueeze"))
 _COPIES: Final = frozenset(("Concat", "Gather", "GatherND", "Slice", "Split", "Transpose"))
@@ -86,7 +86,7 @@ class Estimate:
 
     Args:
         scope: the graph of the nodes, or the edit that they are in.
-        costs: those of the execution provider.
+        costs: of the execution provider.
         size: the value.
     """
 
@@ -171,7 +171,7 @@ def slowest(
         after: the edit, and the nodes that are made in it.
         near: nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute one
             within the other, but not together with a stack.
-        costs: those of the execution provider.
+        costs: of the execution provider.
     """
     sizes = _SIZES if _is_open(*before) or _is_open(*after) else _SIZES[:1]
     times = []

@@ -21,7 +21,7 @@ def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Ite
 
     Args:
         graph: the graph.
-        costs: those of the execution provider.
+        costs: of the execution provider.
         fewest: number of nodes that a group has at least.
         is_forced: whether groups are stacked that do not become faster.
     """
@@ -63,7 +63,7 @@ def _are_parts(graph: Graph, name: str, other: str) -> bool:
 
 
 def _difference(sums: Sums, class_of: Mapping[str, Group], one: Group, other: Group) -> str:
-    """The first difference of two classes of an operator: in their settings, or in those of the nodes that they depend on."""
+    """The first difference of two classes of an operator: in their settings, or in settings of nodes that they depend on."""
     where = ""
     while True:
         found = _own_difference(sums, one, other)

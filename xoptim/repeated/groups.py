@@ -24,9 +24,9 @@ class Group:
 
     Attributes:
         level: number of nodes on the longest path to each of them; equal for all, so that none depends on another.
-        operands: for each node, in the order of the lanes, its operands; those of a commutative operator in the order in which
+        operands: for each node, in the order of the lanes, its operands; if the operator is commutative, in the order in which
             they are alike. The last Add of a sum has all terms of it.
-        lane: for each result its place among those of its node, and its lane.
+        lane: for each result its place among the results of its node, and its lane.
     """
 
     level: int
@@ -42,7 +42,7 @@ class Group:
         return len(self.operands)
 
     def arrange(self, order: Iterable[Node]) -> None:
-        """Fix the order of the lanes: those given first, the others behind them as they are."""
+        """Fix the order of the lanes: the given ones first, then the others as they are."""
         self.operands = {node: self.operands[node] for node in dict.fromkeys((*order, *self.nodes))}
         self.lane = {name: (place, lane) for lane, node in enumerate(self.nodes) for place, name in enumerate(node.output)}
 
@@ -62,7 +62,7 @@ def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
 
     The colour of a node is the number of its class: equal settings, level, and colours of the operands. One sweep from the
     lowest level up finds all colours, in time proportional to the number of operands. Settings take much longer to find than
-    levels: only nodes that others of their operator and level accompany are compared.
+    levels: only nodes with a peer of their operator and level are compared.
 
     Args:
         sums: the levels of the nodes of the graph.
@@ -98,7 +98,7 @@ def _side_by_side(sums: Sums, fewest: int) -> list[tuple[int, list[Node]]]:
 class _Colours:
     """The colours of results: the class of the node, and the place among its results.
 
-    Results of one node that nothing accompanies are alike, whatever their places are: towers read the parts of one Split. So
+    Results of one node without a peer are alike, whatever their places are: towers read the parts of one Split. So
     are parts of one value that a Slice each takes.
     """
 
@@ -106,7 +106,7 @@ class _Colours:
         self.graph = graph
         self._classes: dict[Hashable, int] = {_NONE: 0}
         self._parts: dict[int, int] = {}
-        """The colour of each Slice that no other accompanies, as a part of its value."""
+        """The colour of each Slice without a peer, as a part of its value."""
         self._found: dict[str, tuple[int, int]] = {}
         self._members: Counter[int] = Counter()
 
@@ -117,7 +117,7 @@ class _Colours:
         self._found.update((name, (colour, place)) for place, name in enumerate(node.output))
 
     def of(self, name: str) -> tuple[int, int]:
-        """The colour of a value, whose class is complete. A stackable node that no other accompanies is a class of its own."""
+        """The colour of a value, whose class is complete. A stackable node without a peer is a class of its own."""
         if name not in self._found:
             producer = self.graph.producer(name)
             if producer is None:
@@ -129,7 +129,7 @@ class _Colours:
         return self._part(name, colour), 0
 
     def _part(self, name: str, colour: int) -> int:
-        """The colour of a result that is alone in its class: that of all parts of a value if it is a Slice."""
+        """The colour of a result that is alone in its class: all parts of a value have one colour if it is a Slice."""
         if colour not in self._parts:
             key = part_of(self.graph, name)
             self._parts[colour] = colour if key is None else self._classes.setdefault(key, len(self._classes))
@@ -137,7 +137,7 @@ class _Colours:
 
 
 def part_of(graph: Graph, name: str) -> Hashable | None:
-    """The value of which a Slice takes a part, and the type and shape of the part; ``None`` for results of other operators."""
+    """The value that a Slice takes a part of, and the type and shape of the part; ``None`` for results of other operators."""
     producer = graph.producer(name)
     if producer is None or producer.op_type != "Slice" or producer.domain:
         return None

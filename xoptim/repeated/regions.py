@@ -1,4 +1,4 @@
-"""A region of groups that are stacked, or left alone, as a whole."""
+"""A region of groups that are all stacked, or all left alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xoptim.repeated.sums import Sums
 from xoptim.repeated.writing import StackWriter
 
 MARGIN: Final = 0.9
-"""A region is stacked by default if it takes at most so much of its time, at every size."""
+"""A region is stacked by default if it takes at most this part of its time, at every size."""
 
 LEAST: Final = 5000.0
 """Nanoseconds that it must save besides, at every size: smaller differences are within the error of the estimate."""
@@ -73,7 +73,7 @@ class Region:
         """Replace the nodes by stacks; returns whether they were replaced.
 
         Args:
-            costs: those of the execution provider, for nodes that are stacked only if that is estimated to be faster.
+            costs: of the execution provider, for nodes that are stacked only if that is estimated to be faster.
         """
         if costs is not None and (self._obstacle() or not self._may_be_faster(costs)):
             return False
@@ -85,7 +85,7 @@ class Region:
         return is_wanted
 
     def outlook(self, costs: Costs | None) -> Outlook:
-        """The effect of stacking the region, which is left unchanged. The costs are those of the execution provider."""
+        """The effect of stacking the region, which is left unchanged, with the costs of the execution provider."""
         with Edit(self.graph) as edit:
             removed, added = self._written(edit)
             return self._outlook(removed, edit, added, costs)
@@ -103,7 +103,7 @@ class Region:
         """The reason why stacked products may overflow where single ones do not, empty when they do not.
 
         onnxruntime multiplies a single row with a stack of matrices by another kernel, which rounds each product before it is
-        added: that of large numbers is infinite there, and a sum of two may be NaN.
+        added: the product of large numbers is infinite there, and a sum of two may be NaN.
         """
         for node in (group.first for group in self.groups):
             rows = (self.graph.info_of(node.output[0]).shape or ())[-2:-1]
@@ -138,7 +138,7 @@ class Region:
         return list(removed), [node for node in edit.created if node.op_type != "Identity"]
 
     def _sums_of_lanes(self, stacked: Collection[Node]) -> list[Node]:
-        """The sums of which two terms or more are lanes of one stack, those of the lowest level last."""
+        """The sums with two terms or more that are lanes of one stack, highest level first."""
         source = {name: (group, place) for group in self.groups for name, (place, _) in group.lane.items()}
         found = []
         for reader in self.sums.readers(source):

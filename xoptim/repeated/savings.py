@@ -64,7 +64,7 @@ class StackNodes:
             column.give_up(other)
 
     def _readers_in(self, other: Group) -> Iterable[tuple[Node, Collection[str]]]:
-        """The nodes of another group with their operands, or those of them that read this one, whichever takes less time."""
+        """The nodes of another group with their operands, or only its nodes that read this one, whichever takes less time."""
         if len(other) <= len(self.group):
             return other.operands.items()
         readers = self.sums.readers(self.group.lane)
@@ -84,7 +84,7 @@ class StackNodes:
         return alone
 
     def _joins(self, node: Node, names: Collection[str], count: int) -> bool:
-        """Whether a node joins lanes of the stack, if it reads so many."""
+        """Whether a node joins lanes of the stack, if it reads this many."""
         if self.sums.is_sum(node):
             return count > 1
         return node.op_type in JOINING and not node.domain and count == len(set(names))

@@ -52,7 +52,7 @@ def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Se
     Args:
         graph: the graph.
         node: the node.
-        terms: its operands where they are not those that it reads: the last Add of a sum stands for all of it.
+        terms: its operands, if it does not read them itself: the last Add of a sum represents the whole sum.
     """
     if node.domain or node.op_type not in STACKABLE or node.bodies or not all(node.output):
         return None

@@ -91,7 +91,7 @@ class RepeatedOnCpu(ModelPass):
         onnxruntime packs a stack of matrices in every run.
     Refuses when:
     1. `Repeated` refuses.
-    2. the time that is estimated from constants (`xoptim.repeated.cost`) is not at most 0.9 of that of the single nodes, or not
+    2. the time that `xoptim.repeated.cost` estimates from constants is more than 0.9 of the time of the single nodes, or not
        5 us less, at some size that is not known.
     3. a product may have a single row: onnxruntime has another kernel for a stack of such products, which overflows sooner.
     """
@@ -118,7 +118,7 @@ def stack(graph: Graph, costs: Costs | None = None, fewest: int = 2) -> int:
 
     Args:
         graph: the graph.
-        costs: those of the execution provider, if only regions are stacked that become faster.
+        costs: of the execution provider, if only regions are stacked that become faster.
         fewest: number of nodes that a group has at least.
     """
     sums = Sums(graph)

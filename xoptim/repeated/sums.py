@@ -128,7 +128,7 @@ class Sums:
         return found
 
     def _inner(self, name: str) -> _Sum | None:
-        """The sum of which a value is the result, if nothing but one Add reads it."""
+        """The sum whose result a value is, if nothing but one Add reads it."""
         graph, producer = self.graph, self.graph.producer(name)
         if producer not in self._found or graph.use_count(name) != 1 or graph.is_output(name) or graph.is_captured(name):
             return None

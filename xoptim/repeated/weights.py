@@ -11,7 +11,7 @@ from xoptim.graph.model import Model
 from xoptim.graph.tensors import Tensor
 
 LARGEST: Final = 1 << 29
-"""Bytes of stacked weights that a model may have: those of external files are otherwise left where they are."""
+"""Bytes of stacked weights that a model may have: beyond that, weights in external files are left where they are."""
 
 
 class StackedTensor(Tensor):

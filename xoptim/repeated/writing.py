@@ -21,7 +21,7 @@ from xoptim.repeated.settings import LANE, is_parameter
 from xoptim.repeated.weights import store_stack
 
 _FEW: Final = 3
-"""Up to so many values, an Unsqueeze for each of them takes as many nodes as joining them along an axis."""
+"""Up to this many values, an Unsqueeze for each of them takes as many nodes as joining them along an axis."""
 Written = tuple[str, int | None]
 """An operand of a stack: its name, and the rank of each lane, ``None`` when all lanes read the same tensor."""
 
@@ -120,7 +120,7 @@ class StackWriter:
         self.op.Identity(reduce(self.op.Add, parts), outputs=list(node.output))
 
     def alone(self, name: str) -> str:
-        """The value of one lane by itself, under its own name; the same for a value that is not part of a stack."""
+        """The value of one lane under its own name, or a value that is not part of a stack."""
         if name in self._lane and name not in self._alone:
             stack, lane = self._lane[name]
             self._alone.add(name)
@@ -218,7 +218,7 @@ def _target(graph: Graph, name: str) -> list[int] | None:
 
 
 def _alike(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str | Sequence[str]:
-    """The node with the axis of lanes in front of all others; operands with fewer axes are aligned behind it."""
+    """The node with the axis of lanes in front of all others; operands with fewer axes are aligned with the last ones."""
     node, view = group.first, GraphView(writer.graph)
     axes = axes_of(view, node)
     assert axes is not None
@@ -269,7 +269,7 @@ def _gather(writer: StackWriter, group: Group, operands: Sequence[Written]) -> s
 
 
 def _normalization(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:
-    """LayerNormalization of the last axis. Scales that differ are multiplied behind it: the operator takes one for all."""
+    """LayerNormalization of the last axis. Scales that differ are multiplied afterwards: the operator takes one for all."""
     rank = writer.rank(group.first.input[0])
     attributes = {**group.first.attribute, "axis": -1}
     if all(own is None for _, own in operands[1:]):
