@@ -287,6 +287,12 @@ def _named(g: GraphView, node: Node, rank: int) -> Labels | None:
     return tuple(axis % rank for axis in axes)
 
 
+def _axis(g: GraphView, node: Node, rank: int) -> int | None:
+    """The attribute ``axis``, if it is an axis of a tensor of this rank."""
+    axis = axis_of(g, node)
+    return axis if axis is not None and 0 <= axis < rank else None
+
+
 def _of_first(node: Node, shapes: _Shapes, result: Labels | None = None, whole: Iterable[int] = (), **more: Any) -> Axes:
     """The axes of a node with one operand besides its parameters; ``result`` has the same axes if it is left out."""
     labels = _range(len(shapes[0]))
@@ -306,7 +312,7 @@ def _broadcast(g: GraphView, node: Node, shapes: _Shapes) -> Axes:
 def _mixing(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     """Operators that name the axes along which they mix elements. Before operator set 13, Softmax flattens its operand."""
     axes, rank = _mixed(g, node, shapes), len(shapes[0])
-    if axes is None or any(axis >= rank for axis in axes) or (node.op_type in _NORMALIZED and node.opset < 13):
+    if axes is None or not {*axes} <= {*range(rank)} or (node.op_type in _NORMALIZED and node.opset < 13):
         return None
     drops = node.op_type == "Squeeze" or node.get_attribute("keepdims") == 0
     result = tuple(axis for axis in range(rank) if not drops or axis not in axes)
@@ -335,10 +341,10 @@ def _mixed(g: GraphView, node: Node, shapes: _Shapes) -> Labels | None:
 
 def _quantized(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     """One scale, or one for each part along an axis; not one for each block."""
-    axis, shape = axis_of(g, node), shapes[1]
+    axis, shape = _axis(g, node, len(shapes[0])), shapes[1]
     if len(shape) > 1 or node.attribute.get("block_size"):
         return None
-    if not shape or node.opset < 13 or axis is None or axis >= len(shapes[0]):
+    if not shape or node.opset < 13 or axis is None:
         return _of_first(node, shapes) if shape in ((), (1,)) else None
     found = _of_first(node, shapes, names={"axis": axis})
     scale = None if shape == (1,) else Operand((axis,), is_apart=True)
@@ -359,7 +365,7 @@ def _padded(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
 def _unsqueezed(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     axes, rank = g.get_argument(node, "axes"), len(shapes[0])
     added = _named(g, node, rank + len(axes)) if isinstance(axes, list) else None
-    if added is None:
+    if added is None or len({*added}) < len(added):
         return None
     old, new = iter(range(rank)), iter(range(rank, rank + len(added)))
     result = tuple(next(new if axis in added else old) for axis in range(rank + len(added)))
@@ -372,13 +378,11 @@ def _mat_mul(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     rank = max(left, right)
     if min(left, right) < 2:
         return None
-    first = Operand(_range(left, rank), frozenset((rank - 1,)), True)
+    first = Operand(_range(left, rank), frozenset((rank - 1,)), broadcasts=True)
+    second = Operand(_range(right, rank), frozenset((rank - 2,)), broadcasts=True)
     if right == 2 < left:
-        return Axes(
-            (first, Operand((rank, rank - 1), frozenset((rank,)), broadcasts=True, is_apart=True)), (_range(rank),), last=1
-        )
-    second = Operand(_range(right, rank), frozenset((rank - 2,)), True)
-    return Axes((first, second), (_range(rank),), last=2, swaps=True)
+        second = Operand((rank, rank - 1), frozenset((rank,)), broadcasts=True, is_apart=True)
+    return Axes((first, second), (_range(rank),), last=1 if second.is_apart else 2, swaps=not second.is_apart)
 
 
 def _gemm(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
@@ -391,18 +395,17 @@ def _gemm(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
 
 
 def _gather(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    axis, rank = axis_of(g, node), len(shapes[0])
-    if axis is None or axis >= rank:
+    labels, rank = _range(len(shapes[0])), len(shapes[0])
+    axis, found = _axis(g, node, rank), tuple(range(rank, rank + len(shapes[1])))
+    if axis is None:
         return None
-    found = tuple(range(rank, rank + len(shapes[1])))
-    labels = _range(rank)
     operands = Operand(labels, frozenset((axis,))), Operand(found, is_apart=True)
     return Axes(operands, ((*labels[:axis], *found, *labels[axis + 1 :]),), blocks={axis: found}, names={"axis": axis})
 
 
 def _transposed(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    perm = permutation(g, node)
-    return None if perm is None else _of_first(node, shapes, tuple(perm), names={"perm": tuple(perm)})
+    perm = tuple(permutation(g, node) or ())
+    return _of_first(node, shapes, perm, names={"perm": perm}) if sorted(perm) == [*range(len(shapes[0]))] else None
 
 
 def _reshaped(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
@@ -421,7 +424,7 @@ def _reshaped(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
 def _sized(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     """Expand, unless it adds axes, and Tile, whose second operand has a number for each axis."""
     sizes, rank, result = g.get_ints(node.input[1]), len(shapes[0]), g.try_infer_shape(node.output[0])
-    if sizes is None or len(sizes) > rank or result is None:
+    if sizes is None or len(sizes) > rank or result is None or len(result) != rank:
         return None
     sizes = [1] * (rank - len(sizes)) + sizes
     whole = (axis for axis, (a, b) in enumerate(zip(shapes[0], result, strict=True)) if a != b)
@@ -441,8 +444,9 @@ def _resized(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
 
 def _layer_normalization(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
     """The last axes are normalized, from ``axis`` on."""
-    axis, rank = axis_of(g, node), len(shapes[0])
-    if axis is None or axis >= rank or any(len(shape) > rank - axis for shape in shapes[1:]):
+    rank = len(shapes[0])
+    axis = _axis(g, node, rank)
+    if axis is None or any(len(shape) > rank - axis for shape in shapes[1:]):
         return None
     found = _of_first(node, shapes, whole=range(axis, rank), last=rank - axis, names={"axis": axis})
     scales = (Operand(_range(len(shape), rank), frozenset(range(axis, rank)), is_apart=True) for shape in shapes[1:])
