@@ -93,8 +93,11 @@ def region_above(g: GraphView, reader: Node, form: Form, carry: Callable[[Node, 
     region = Region({reader.input[0]: form})
     while len(region.nodes) < most:
         node, how = _last_above(g, region, reader, carry)
-        read = {} if node is None or how is None else {node.input[place]: each for place, each in how.operands.items()}
-        if node is None or how is None or any(region.forms.get(name, each) != each for name, each in read.items()):
+        if node is None or how is None:
+            break
+        read = {node.input[place]: each for place, each in how.operands.items()}
+        if any(region.forms.get(name, each) != each for name, each in read.items()):
+            region.stopped = region.stopped or node
             break
         region.nodes[node] = how
         region.forms.update(read)
