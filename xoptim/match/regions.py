@@ -108,7 +108,7 @@ def _last_above(
     g: GraphView, region: Region, reader: Node, carry: Callable[[Node, Form], Carried | None]
 ) -> tuple[Node | None, Carried | None]:
     """The last node that can be added: all readers of its result are in the region, or none of them can be."""
-    whole = region.whole
+    whole = region.whole | {*reader.input[1:]}
     above = [(node, name) for name in region.sources if (node := g.node_before(name)) is not None and not node.domain]
     for node, name in sorted(above, key=lambda each: -each[0].label):
         is_inside = len(node.output) == 1 and name not in whole and g.is_used_only_by(name, reader, *region.nodes)
