@@ -198,7 +198,7 @@ def _as_written(g: GraphView, node: Node, name: str, rank: int, sort: bool) -> l
     value = g.get_argument(node, name)
     if value is None:  # all axes
         return list(range(rank))[:: -1 if name == "perm" else 1]
-    found = [axis % rank for axis in (value if isinstance(value, list) else [value])]
+    found = [axis if axis >= 0 else axis + rank for axis in (value if isinstance(value, list) else [value])]
     return sorted(found) if sort else found
 
 
