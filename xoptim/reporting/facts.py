@@ -20,7 +20,7 @@ _CLEAR: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSubject:
-    """What is known of two models besides their graphs.
+    """Facts about two models besides their graphs.
 
     Attributes:
         title: name of the original.
