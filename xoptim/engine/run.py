@@ -1,4 +1,4 @@
-"""Optimize a model by a list of passes, of which the loop of patterns is one."""
+"""Optimize a model by a list of passes; the loop of patterns is in one of them."""
 
 from __future__ import annotations
 

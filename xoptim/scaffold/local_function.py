@@ -58,7 +58,7 @@ class LocalFunction:
         return proto
 
     def _stored(self, name: str) -> str:
-        """The name that stands for a constant that is not a parameter."""
+        """The name of a constant that is not a parameter."""
         array = constant_tensor(self._calls.graph, name)
         assert array is not None
         for known, other in self._inside.items():
