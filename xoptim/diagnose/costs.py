@@ -47,12 +47,8 @@ class Cost:
 
     def add(self, other: Cost) -> None:
         """Add the cost of further nodes."""
-        self.nodes += other.nodes
-        self.parameters += other.parameters
-        self.flops += other.flops
-        self.read += other.read
-        self.written += other.written
-        self.unknown += other.unknown
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_json(self) -> dict[str, int]:
         """All fields."""

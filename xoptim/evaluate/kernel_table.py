@@ -19,25 +19,12 @@ LARGEST_RESULT = 1 << 24
 class EvaluationNode(Protocol):
     """The view of one node that a kernel reads."""
 
-    @property
-    def op_type(self) -> str:
-        """The operator."""
-        ...
-
-    @property
-    def domain(self) -> str:
-        """Its domain, empty for the standard one."""
-        ...
-
-    @property
-    def opset(self) -> int:
-        """Version of the operator set of ``domain`` that the model imports."""
-        ...
-
-    @property
-    def num_outputs(self) -> int:
-        """Number of outputs the node declares, those left out in the middle included."""
-        ...
+    op_type: str
+    domain: str
+    opset: int
+    """Version of the operator set of ``domain`` that the model imports."""
+    num_outputs: int
+    """Number of outputs that the node declares; one that is left out in the middle counts."""
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Value of an attribute in Python terms, ``default`` when absent. A tensor is a ``TensorProto`` or an array."""

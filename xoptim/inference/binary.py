@@ -11,8 +11,7 @@ from xoptim.facts.dims import Dim, bounds, exact_quotient, floor_div, is_nonnega
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import integer
-from xoptim.inference.broadcasting import elementwise
-from xoptim.inference.extremes import EXTREMES
+from xoptim.inference.broadcasting import EXTREMES, elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
 

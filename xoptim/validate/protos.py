@@ -15,6 +15,7 @@ from onnx import TensorProto, numpy_helper
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.protos import copy_fields, is_external
 from xoptim.graph import load
+from xoptim.graph.data_file import refer
 from xoptim.graph.forms import BEGINNING, text_form
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
@@ -83,8 +84,5 @@ def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 def _stub(tensor: TensorProto) -> TensorProto:
     stub = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    stub.data_location = TensorProto.EXTERNAL
-    length = byte_size(tensor.data_type, math.prod(tensor.dims))
-    for key, value in (("location", _NOWHERE), ("offset", "0"), ("length", str(length))):
-        stub.external_data.add(key=key, value=value)
+    refer(stub, _NOWHERE, 0, byte_size(tensor.data_type, math.prod(tensor.dims)))
     return stub
