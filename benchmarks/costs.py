@@ -23,7 +23,7 @@ Link = Callable[[Graph, str], str]
 
 
 def session(link: Link, shape: tuple[int, ...], length: int) -> Callable[[], object]:
-    """A run, on one thread, of a chain of so many links."""
+    """A run, on one thread, of a chain with this many links."""
     g = Graph()
     x = g.add("Neg", g.input(*shape))
     for _ in range(length):

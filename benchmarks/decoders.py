@@ -5,7 +5,7 @@
 
 Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each selection. Three workloads
 run in onnxruntime with all of its own optimizations, on one thread, with inputs and outputs bound to memory. The original, the
-result and the built model are measured in the same rounds of random order, of which the first is dropped; no more than three
+result and the built model are measured in the same rounds of random order, without the first one; no more than three
 sessions are open at a time. Times are processor time. All files are removed when they have been measured; those that were
 exported and built stay where there is a folder for them.
 """
@@ -115,7 +115,7 @@ def difference(scores: np.ndarray, expected: np.ndarray) -> float:
 
 
 def compared(models: Mapping[str, pathlib.Path], plan: Plan) -> tuple[dict[str, dict[str, Times]], dict[str, float]]:
-    """Times of models by workload and label, and the differences of their scores from those of the first one."""
+    """Times of models by workload and label, and how far their scores are from the first one's."""
     times = {load: {label: Times() for label in models} for load in plan.decoder.workloads()}
     far = dict.fromkeys(models, 0.0)
     rng, clock = random.Random(0), clock_for([SETTINGS])
@@ -156,7 +156,7 @@ def fill(figures: Mapping[str, Figures], times: Mapping[str, Mapping[str, Times]
 def measured(source: pathlib.Path, built: pathlib.Path | None, plan: Plan) -> Iterator[tuple[str, Figures, dict[str, float]]]:
     """For the original, the built model and each selection: label, figures, and the original's milliseconds.
 
-    The first two are measured again with every selection; their figures are those of the first time.
+    The first two are measured again with every selection; their figures are from the first time.
     """
     fixed = {"original": source, **({BUILT: built} if built else {})}
     figures = {label: figures_of(path, plan) for label, path in fixed.items()}

@@ -145,7 +145,7 @@ def fingerprint(value: Array) -> bytes:
 
 
 def grown(kernels: Kernels, samples: Samples, dtype: Any, size: int) -> dict[bytes, Term]:
-    """The first expression of at most so many nodes for each result.
+    """The first expression of at most this many nodes for each result.
 
     Args:
         kernels: computes.
@@ -277,7 +277,7 @@ class Setting:
 
 
 def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
-    """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to so many nodes, in order of the forms."""
+    """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to this many nodes, in order of the forms."""
     kernels = Kernels()
     lefts: dict[Term, Mapping[str, Any]] = {}
     for form in forms:
@@ -362,7 +362,7 @@ def is_known(rule: Rule) -> bool:
 
 
 def ratio(rule: Rule, seconds: float) -> str:
-    """The time of the right side divided by that of the left side, with its interval."""
+    """The time of the right side divided by the time of the left side, with its interval."""
     dtype = "float32" if "float32" in rule.dtypes else rule.dtypes[0]
     sides = [model_of(side, rule.kinds, dtype, (8, 128, 128)) for side in (rule.left, rule.right)]
     found = bench(dict(zip(("left", "right"), sides, strict=True)), seconds=seconds, threads=1, compare=False, loading=False)

@@ -5,7 +5,7 @@
     python benchmarks/families.py --patterns default+onnxruntime
 
 The last column is the time at 4n divided by that at n: 4 for time in proportion to the size, 16 for its square, 64 for its
-cube. Times are those of one run, after a warm-up on a tiny graph.
+cube. Times come from one run, after a warm-up on a tiny graph.
 """
 
 from __future__ import annotations

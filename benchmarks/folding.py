@@ -4,10 +4,10 @@
     python -m benchmarks.folding towers_8 tables --threads 2
     python -m benchmarks.folding --provider cuda            # part of `make cuda`
     python -m benchmarks.folding --growth                   # the time of the pass against the size of the graph
-    python -m benchmarks.folding --constants                # those of xoptim.repeated.cost, on this machine
+    python -m benchmarks.folding --constants                # the constants of xoptim.repeated.cost, here
 
 The models run with all of onnxruntime's own optimizations, in rounds of random order. A ratio below 1 says that folding pays;
-its interval is that of the bootstrap over passes and rounds. A model that the default leaves apart has no ratio there.
+its interval comes from the bootstrap over passes and rounds. A model that the default leaves apart has no ratio there.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def experts(count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = Fa
 
 
 def tables(count: int = 26, rows: int = 16) -> onnx.ModelProto:
-    """Embeddings of so many features, a mean over the items of each, side by side."""
+    """Embeddings with this many features, a mean over the items of each, side by side."""
     g = Graph()
     ids = g.add(
         "Cast", g.add("Mul", g.add("Sigmoid", g.input(rows, 4)), g.constant(999, np.float32)), to=onnx.TensorProto.INT64
@@ -252,7 +252,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE", help=f"of {', '.join(CASES)}")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0, help="of measured runs for each model")
-    parser.add_argument("--provider", default="cpu", help="of onnxruntime; constants are those of the CPU")
+    parser.add_argument("--provider", default="cpu", help="of onnxruntime; constants are for the CPU")
     parser.add_argument("--growth", action="store_true", help="the time of the pass against the size of the graph")
     parser.add_argument("--constants", action="store_true", help="what the parts of the work of a node take, in nanoseconds")
     given = parser.parse_args()

@@ -30,7 +30,7 @@ _FLOAT, _INT = TensorProto.FLOAT, TensorProto.INT64
 
 
 class Sizes(NamedTuple):
-    """Sizes of a decoder; by default those of TinyLlama."""
+    """Sizes of a decoder; by default of TinyLlama."""
 
     layers: int = 22
     width: int = 2048
@@ -163,7 +163,7 @@ class Decoder:
 
 
 def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
-    """Write a decoder with about so many gigabytes of weights; its layers are as many as that takes."""
+    """Write a decoder with about this many gigabytes of weights; its layers are as many as that takes."""
     sizes = Sizes() if gigabytes < 10 else Sizes(width=4096, inner=11008, kept_heads=32)
     ends = 8 * sizes.vocabulary * sizes.width
     sizes = sizes._replace(layers=max(1, round((gigabytes * 1e9 - ends) / sizes.layer_bytes)))

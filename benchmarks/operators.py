@@ -83,7 +83,7 @@ def model_of(subject: Subject, rows: int) -> onnx.ModelProto:
 
 
 def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
-    """The numbers of a weight: integers, or normal ones by the number of rows; those of V are positive."""
+    """The numbers of a weight: integers, or normal ones by the number of rows; V is positive."""
     shape, dtype = [dim.dim_value for dim in value.type.tensor_type.shape.dim], value.type.tensor_type.elem_type
     if dtype != onnx.TensorProto.FLOAT:
         return rng.integers(-8, 8, shape).astype(numpy_dtype(dtype))

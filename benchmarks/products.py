@@ -3,7 +3,7 @@
     python -m benchmarks.products               # one and two threads
     python -m benchmarks.products --threads 1 --seconds 5
 
-The widths are those of the projections of decoders: query, key and value, or the two of a gated layer. Both forms run with all
+The widths are taken from decoders: query, key and value, or the two projections of a gated layer. Both forms run with all
 of onnxruntime's optimizations, in rounds of random order, with sessions made anew in three passes. `operators.py` holds what
 these figures decided.
 """
@@ -47,7 +47,7 @@ def model_of(width: int, parts: tuple[int, ...], joined: bool) -> onnx.ModelProt
 
 
 def row(name: str, threads: int, seconds: float) -> str:
-    """A row of the table: the time as one product divided by that of several."""
+    """A row of the table: the time as one product divided by the time as several."""
     width, parts = WIDTHS[name]
     models = {"apart": model_of(width, parts, False), "one": model_of(width, parts, True)}
     cells = []

@@ -74,7 +74,7 @@ class Writer:
 
 
 def chain(size: int) -> onnx.ModelProto:
-    """A chain of elementwise operators and transpositions, some of which cancel out or merge."""
+    """A chain of elementwise operators and transpositions; some cancel out or merge."""
     writer, x = Writer(), "X"
     bias = writer.weight("bias", HIDDEN)
     while len(writer.nodes) < size:

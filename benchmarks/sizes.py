@@ -152,26 +152,26 @@ def tails(count: int) -> onnx.ModelProto:
 
 
 def many_maxima(count: int) -> onnx.ModelProto:
-    """One Max of so many sizes."""
+    """One Max of this many sizes."""
     g = Sketch()
     sizes = [g.size(g.input(f"s{index}"), 0) for index in range(count)]
     return g.model(g.add("Max", *sizes))
 
 
 def many_operands(count: int) -> onnx.ModelProto:
-    """One Sum of operands of so many different sizes, at most one of which is not 1."""
+    """One Sum of operands with this many different sizes; at most one is not 1."""
     g = Sketch()
     return g.model(g.add("Sum", *(g.input(f"s{index}") for index in range(count))))
 
 
 def sums(count: int) -> onnx.ModelProto:
-    """One Concat of so many different sizes."""
+    """One Concat of this many different sizes."""
     g = Sketch()
     return g.model(g.add("Concat", *(g.input(f"s{index}") for index in range(count)), axis=0))
 
 
 def chained_sums(count: int) -> onnx.ModelProto:
-    """So many sizes concatenated one after the other, with a reader of each length."""
+    """This many sizes concatenated one after the other, with a reader of each length."""
     g = Sketch()
     x = g.input("s")
     for index in range(count):

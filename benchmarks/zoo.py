@@ -6,7 +6,7 @@
 
 Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORTER.npz`` beside it, the values to measure it on;
 `benchmarks.performance` reads such a folder. A model that cannot be exported with the installed versions is reported and left
-out. The weights are drawn, so the results mean nothing; the graphs are those of the real models, with fewer and smaller layers.
+out. The weights are drawn, so the results mean nothing; the graphs are the real ones, with fewer and smaller layers.
 """
 
 from __future__ import annotations
@@ -349,7 +349,7 @@ def _export_module(folder: pathlib.Path, name: str, module: Any, values: Callabl
 
 
 LONG = ("light_vgg19", "light_zfnet512")
-"""Networks of hundreds of megabytes, most of whose time is two products."""
+"""Networks of hundreds of megabytes that spend most time in two products."""
 
 
 def light(folder: pathlib.Path) -> None:

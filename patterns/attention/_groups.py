@@ -1,4 +1,4 @@
-"""Heads of keys and values, each of which serves a group of queries."""
+"""Heads of keys and values that each serve a group of queries."""
 
 from typing import NamedTuple
 

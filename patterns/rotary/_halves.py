@@ -87,7 +87,7 @@ def _repeated(g: GraphView, node: Node) -> str | None:
 
 
 def _doubled(g: GraphView, node: Node) -> tuple[str | None, list[int]]:
-    """The tensor each of whose elements a Reshape of its copies along a new last axis puts twice in a row, and new axes."""
+    """The tensor whose elements stand twice in a row after a Reshape of its copies along a new last axis, and new axes."""
     copies = joined_pairs(g, node)
     if copies is None:
         return None, []

@@ -104,7 +104,7 @@ class ScatterElementsExpandPattern(_ScatterRows):
     Why: torch's tracing exporter writes ``cache.index_copy_(2, positions, new)`` this way. A row of a head is copied at once:
     1.0 of the time for one token, 0.36 for 128 and 0.1 for 2048 (4 heads of 64). All layers share the positions.
     Refuses when:
-    1. the positions differ along another axis than that of ScatterElements, or are not 64-bit integers.
+    1. the positions differ along another axis than the one of ScatterElements, or are not 64-bit integers.
     2. the axis is the first one of x, a row is not known to have 8 elements, or not to be whole.
     """
 

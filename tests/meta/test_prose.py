@@ -16,7 +16,10 @@ from tests.meta.sources import ROOT, Source, in_one_process, sources
 
 pytestmark = in_one_process
 
-ROOTS = ("cli", "examples", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+ROOTS = (
+    *("xoptim", "patterns", "cli", "benchmarks", "examples", "docs"),
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+)
 """Folders and pages whose prose is counted; of a folder its code, subfolders included, and the pages directly in it."""
 
 

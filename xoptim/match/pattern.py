@@ -29,7 +29,7 @@ class PatternOptimization(Rewrite):
     Class attributes:
         anchors: operators at whose nodes `match` is called (``"domain::Op"`` outside the standard domain); every node
             of the graph when empty.
-        near: operators, one of which must produce an input of the anchor; any when empty.
+        near: operators; one of them must produce an input of the anchor; any when empty.
         radius: how many nodes away from the anchor a change may make it match.
     """
 
@@ -42,7 +42,7 @@ class PatternOptimization(Rewrite):
         return frozenset(map(operator_key, self.anchors))
 
     def near_keys(self) -> frozenset[tuple[str, str]]:
-        """Operators, one of which must produce an input of the anchor; empty when any may."""
+        """Operators; one of them must produce an input of the anchor; empty when any may."""
         return frozenset(map(operator_key, self.near))
 
     def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:

@@ -82,7 +82,7 @@ class StackWriter:
         return found
 
     def _reduced(self, stack: str, columns: Sequence[Sequence[str]]) -> str:
-        """The sum of several selections from a stack, each of which has as many lanes; "" if it cannot be written."""
+        """The sum of several selections from a stack, with as many lanes each; "" if it cannot be written."""
         target = _target(self.graph, columns[0][0])
         if target is None:
             return ""
