@@ -11,7 +11,7 @@ import onnx
 
 from xoptim import GraphBuilder, ModelError, installed_patterns, save
 from xoptim.api.preparing import serialized
-from xoptim.proof import Draft, Proof, shared_files
+from xoptim.optimizing.proof import Draft, Proof, shared_files
 
 from .exit_codes import DIFFERENT, NOT_VALIDATED
 from .files import STANDARD_OUTPUT

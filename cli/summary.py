@@ -11,7 +11,7 @@ from xoptim.bench import BenchReport
 from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.proof import Proof
+from xoptim.optimizing.proof import Proof
 from xoptim.tuning import SpeedCheck
 
 from .files import STANDARD_OUTPUT, readable

@@ -11,7 +11,6 @@ from xoptim.api.rules import SubgraphRewriter, parse_rules, read_rules, register
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.batching.running import batch
 from xoptim.blocks.finding import Repetition, repetitions
-from xoptim.builder import GraphBuilder
 from xoptim.catalogue.database import database, register
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.catalogue.query import Query
@@ -46,9 +45,10 @@ from xoptim.match.result import MatchResult
 from xoptim.match.rewrite import Example, ModelPass, Rewrite
 from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.optimizing.proof import Suspect
 from xoptim.passes.growth import Unfolded
 from xoptim.preparation.preparation import Preparation
-from xoptim.proof import Suspect
 from xoptim.reporting.reports import HtmlReport, report
 from xoptim.tuning.settings import session
 from xoptim.tuning.tuning import tune

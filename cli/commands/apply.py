@@ -9,7 +9,7 @@ from time import perf_counter
 import click
 
 from xoptim import GraphBuilder, NoMatchError, apply_at
-from xoptim.proof import Proof, compare_each_provider
+from xoptim.optimizing.proof import Proof, compare_each_provider
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, target_of

@@ -16,7 +16,7 @@ from xoptim import OptimizationOptions, XoptimError
 from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
-from xoptim.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of

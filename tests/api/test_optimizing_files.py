@@ -12,8 +12,8 @@ import pytest
 from onnx import numpy_helper
 
 import xoptim
+from tests.optimizing.test_proof import WrongReluPattern
 from tests.support import parse, run, types
-from tests.test_proof import WrongReluPattern
 from xoptim import DifferentModelError, ModelError, OptimizationReport, optimize_file
 from xoptim.graph import viewing
 from xoptim.graph.load import read_proto

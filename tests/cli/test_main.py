@@ -122,7 +122,7 @@ def test_out_of_memory(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     write(RELU)
-    monkeypatch.setattr("xoptim.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
     assert xopt("model.onnx").error == "out of memory; nothing was written"
 
 

@@ -64,7 +64,7 @@ def test_a_word_that_nothing_knows(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, 
         raise AssertionError("the model was read")
 
     write(TRANSPOSES)
-    monkeypatch.setattr("xoptim.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
     for command in ("list", "model.onnx"):
         assert "unknown pattern 'fastrun'; did you mean 'fast_run'?" in xopt(command, option, "fastrun").error
         assert "unknown pattern 'Cast+Dropout'" in xopt(command, option, "Cast+Dropout").error, "one word, no selection"

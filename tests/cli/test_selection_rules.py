@@ -82,7 +82,7 @@ def test_errors_come_before_the_model_is_read(
     write(SIN)
     if text is not None:
         Path("r.onnxtxt").write_text(text)
-    monkeypatch.setattr("xoptim.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
     assert xopt("model.onnx", "--rewrite", "r.onnxtxt").error.startswith(error)
     assert "model.opt.onnx" not in files()
 

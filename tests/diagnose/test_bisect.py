@@ -18,8 +18,8 @@ from xoptim.engine.environment import DebugSettings
 from xoptim.graph.sources import Source
 from xoptim.graph.tensors import Tensor
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
+from xoptim.optimizing.proof import Suspect
 from xoptim.passes.fold import Folder
-from xoptim.proof import Suspect
 from xoptim.validate import ValidationOptions, run_reference, validate
 
 pytestmark = pytest.mark.slow

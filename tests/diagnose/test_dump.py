@@ -10,11 +10,11 @@ from onnx import numpy_helper
 
 from tests.engine.rules import NegNegPattern, builder, chain, renaming
 from tests.support import parse, run, types
-from xoptim.builder import GraphBuilder
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.match import GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.optimizing.builder import GraphBuilder
 
 
 class BackwardsPattern(PatternOptimization):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.support import parse, run
-from xoptim.builder import GraphBuilder
 from xoptim.diagnose.each import held_to
 from xoptim.engine.options import OptimizationOptions
+from xoptim.optimizing.builder import GraphBuilder
 
 # Beside the branch, onnxruntime keeps 32 bits from one node to the next one.
 BRANCH = (

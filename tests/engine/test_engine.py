@@ -12,7 +12,6 @@ import pytest
 from tests.engine.rules import AbsNegNegPattern, AbsNegPattern, NegNegPattern, builder, chain, events, renaming, reported, tuned
 from tests.support import parse, same_results, types, verify
 from xoptim.api.optimizing import optimize
-from xoptim.builder import GraphBuilder
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import BudgetError, XoptimError
@@ -26,6 +25,7 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
+from xoptim.optimizing.builder import GraphBuilder
 
 FEEDS = {"t0": np.array([[1, -2, 3]], np.float32)}
 

@@ -10,10 +10,10 @@ import pytest
 from tests.engine.rules import NegNegPattern, chain, renaming
 from tests.support import parse, types
 from xoptim.api.optimizing import optimize
-from xoptim.builder import GraphBuilder
 from xoptim.engine.environment import DebugSettings, read_environment
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import BudgetError, UnknownPatternError, XoptimError
+from xoptim.optimizing.builder import GraphBuilder
 
 TEXT = chain("Neg", "Neg", "Exp")
 

@@ -7,8 +7,8 @@ from onnx import numpy_helper
 
 from tests.support import parse, run
 from xoptim.api.optimizing import optimize
-from xoptim.builder import GraphBuilder
 from xoptim.graph.inline import inline_functions
+from xoptim.optimizing.builder import GraphBuilder
 
 TEXT = """agraph (bool c, float[2] x) => (float[2] y) <float[2] t = {1, 2}> {
   a = l.f <alpha = 0.5> (x)

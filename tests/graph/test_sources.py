@@ -11,10 +11,10 @@ from onnx import numpy_helper
 
 from tests.support import parse, run
 from xoptim.api.optimizing import optimize
-from xoptim.builder import GraphBuilder
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
+from xoptim.optimizing.builder import GraphBuilder
 
 FEEDS = {"x": np.array([1, -2], np.float32)}
 

@@ -6,9 +6,9 @@ import pytest
 from tests.engine.rules import tuned
 from tests.support import load, node_of, parse, same_results, types, verify
 from xoptim.api.optimizing import optimize
-from xoptim.builder import GraphBuilder
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.redirect import redirect
+from xoptim.optimizing.builder import GraphBuilder
 from xoptim.passes.cleanup import DropUnreadResults, RemoveInitializers, RemoveUnused, remove_identities
 from xoptim.testing.runtime import RUNTIME
 

@@ -12,13 +12,13 @@ import numpy as np
 import onnx
 from onnx import ModelProto, ValueInfoProto
 
-from xoptim.builder import GraphBuilder
 from xoptim.doc import pretty_onnx
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import GRADES, Exactness, weakest
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import Example, Rewrite
+from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds, Range, make_all_feeds
 from xoptim.testing.harness import contradiction, report
 from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, parse, provider_of, serialized

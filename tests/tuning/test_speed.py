@@ -12,7 +12,7 @@ from tests.tuning.fakes import MODEL, Timed, by_groups
 from xoptim import OptimizationOptions, OptimizationReport, optimize
 from xoptim.bench import BenchOptions
 from xoptim.graph.sources import Source
-from xoptim.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 from xoptim.validate import LoadError
 

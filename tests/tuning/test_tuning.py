@@ -13,8 +13,8 @@ import pytest
 import xoptim
 from tests.support import parse
 from tests.tuning.fakes import MODEL, Timed, by_groups
-from xoptim import proof
 from xoptim.facts.errors import ModelError
+from xoptim.optimizing import proof
 from xoptim.tuning import TuneOptions, read_settings, settings_path
 from xoptim.tuning.choices import Choice, default_recipe
 from xoptim.tuning.tuning import Tuned, Tuner

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from xoptim.builder import GraphBuilder
 from xoptim.catalogue.selection import Item, Selection, select
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
@@ -15,6 +14,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
 from xoptim.match.pattern import PatternOptimization
+from xoptim.optimizing.builder import GraphBuilder
 
 AnyModel = TypeVar("AnyModel")
 

@@ -10,14 +10,14 @@ from typing import Any, TypeVar, Unpack, overload
 import onnx
 
 from xoptim.bench.options import BenchOptions
-from xoptim.builder import GraphBuilder
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
 from xoptim.facts.given import given
 from xoptim.graph.load import collection_paused
 from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, size_of, title_of
-from xoptim.proof import ProofOptions, located, prove
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.optimizing.proof import ProofOptions, located, prove
 from xoptim.reporting.journal import Recorder
 from xoptim.reporting.reports import report_of, subject_of
 from xoptim.tuning.speed import keep_if_not_slower

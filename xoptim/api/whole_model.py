@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from xoptim.builder import GraphBuilder
 from xoptim.graph.changes import watching
 from xoptim.graph.model import Model
 from xoptim.match.making import camel_case, pattern_class
 from xoptim.match.rewrite import ModelPass
+from xoptim.optimizing.builder import GraphBuilder
 
 
 class GlobalRewriter(ModelPass):

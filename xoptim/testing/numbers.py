@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from xoptim.builder import GraphBuilder
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
 from xoptim.facts.schema import WINDOWED
+from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import all_nodes
 from xoptim.testing.runtime import RUNTIME, Loaded

@@ -8,10 +8,10 @@ from copy import deepcopy
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
-from xoptim.builder import GraphBuilder
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate
 from xoptim.facts.info import Info
 from xoptim.facts.schema import WINDOWED
+from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import all_nodes
 from xoptim.testing.runtime import RUNTIME

@@ -22,7 +22,7 @@ from xoptim.graph.load import collection_paused, load_model
 from xoptim.graph.model import Model as LoadedModel
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.proof import located
+from xoptim.optimizing.proof import located
 from xoptim.tuning.choices import Recipe, groups_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike

@@ -13,7 +13,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import profile
 from xoptim.bench.rounds import Ratio, Times, clock_for, measure_pass, ratio_of
 from xoptim.facts.errors import XoptimError
-from xoptim.proof import located
+from xoptim.optimizing.proof import located
 from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
 from xoptim.tuning.search import Found, Meter, Rules, Search

@@ -11,7 +11,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import Ratio
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
-from xoptim.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import PATTERNS, Choice, Recipe
 from xoptim.tuning.measurement import Budget, Measurement

@@ -17,7 +17,7 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
-from xoptim.proof import OnLoaded, Proof, ProofOptions, prove
+from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions, prove
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, selection
 from xoptim.tuning.measurement import Budget, Measurement

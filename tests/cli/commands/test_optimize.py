@@ -157,7 +157,7 @@ def test_an_unknown_pattern_is_noticed_before_any_work(xopt: Xopt, monkeypatch: 
         raise AssertionError("the model was read")
 
     write(TRANSPOSES)
-    monkeypatch.setattr("xoptim.proof.GraphBuilder", fail)
+    monkeypatch.setattr("xoptim.optimizing.proof.GraphBuilder", fail)
     assert "unknown pattern 'TransposTranspose'; did you mean 'TransposeTranspose'?" in xopt(
         "model.onnx", option, "TransposTranspose"
     ).error  # fmt: skip

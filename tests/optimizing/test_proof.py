@@ -25,11 +25,11 @@ from xoptim import (
     ValidationOptions,
     XoptimError,
     optimize,
-    proof,
     verify,
 )
 from xoptim.engine.options import OptimizationChanges
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
+from xoptim.optimizing import proof
 from xoptim.validate import ChoiceError
 from xoptim.validate.options import ValidationChanges
 

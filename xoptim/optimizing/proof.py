@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias
 
 import onnx
 
-from xoptim.builder import GraphBuilder
 from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import Culprit, OptimizationReport
@@ -22,6 +21,7 @@ from xoptim.graph.save import Draft as Draft  # for the command
 from xoptim.graph.save import serialized
 from xoptim.graph.save import shared_files as shared_files
 from xoptim.graph.sources import Source, size_of
+from xoptim.optimizing.builder import GraphBuilder
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport

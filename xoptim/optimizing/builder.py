@@ -1,0 +1,314 @@
+"""A model to build or to optimize: `GraphBuilder`."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.diagnose.session import Optimizations
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.dims import Dim, fresh, named
+from xoptim.facts.dtypes import type_name
+from xoptim.facts.errors import ModelError, RewriteError
+from xoptim.facts.info import Info
+from xoptim.facts.words import counted
+from xoptim.graph.constants import constant_array, store
+from xoptim.graph.edit import Edit
+from xoptim.graph.export import export_model
+from xoptim.graph.graph import Graph
+from xoptim.graph.inline import inline_functions
+from xoptim.graph.load import infer_model, load_model
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.graph.propagate import check_results, refine
+from xoptim.graph.queries import GraphQueries
+from xoptim.graph.redirect import substitute
+from xoptim.graph.save import save_model
+from xoptim.graph.sources import Source
+from xoptim.match.create import OpBuilder, make_node
+
+_DEFAULT_OPSET = 21
+_DEFAULT_IR_VERSION = 10
+_LARGEST_OPSET = (1 << 31) - 1
+
+
+class GraphBuilder(GraphQueries):
+    """A model with shapes and types, to build or to optimize.
+
+    Args:
+        model: a model as for `xoptim.optimize`, a ``GraphProto`` or ``FunctionProto``, or, to build from nothing, the version
+            of the standard operator set or a dictionary of versions by domain.
+        infer_shapes_options: whether to infer shapes and types of a given model; without, only those that it declares
+            are known.
+        optimization_options: options of `optimize`.
+        verbose: see `OptimizationOptions.verbose`.
+        ir_version: version of the file format of a new model.
+        inline: replace calls of local functions by their bodies.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        infer_shapes_options: bool = True,
+        optimization_options: OptimizationOptions | None = None,
+        verbose: int = 0,
+        ir_version: int | None = None,
+        inline: bool = False,
+    ) -> None:
+        options = optimization_options or OptimizationOptions()
+        self.optimization_options = replace(options, verbose=verbose) if verbose else options
+        if isinstance(model, Model):
+            self.model = model
+        elif isinstance(model, (int, dict)):
+            given = {"": model} if isinstance(model, int) else model
+            opsets = {"" if domain == "ai.onnx" else domain: _opset(domain, version) for domain, version in given.items()}
+            self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
+            self.model.shell.ir_version = self.model.ir_version
+        else:
+            source = model if isinstance(model, Source) else Source(_as_model(model))
+            proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
+            self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
+        self.graph = self.scope = self.model.graph
+        self.session = Optimizations(self.model)
+        self.op = OpBuilder(partial(Edit, self.graph), self._append)
+
+    def __repr__(self) -> str:
+        return _described(self)
+
+    @classmethod
+    def of(cls, model: Model) -> GraphBuilder:
+        """A builder of a model that is in memory already, with default options. They share the model."""
+        return cls(model)
+
+    # ---------------------------------------------------------------- reading
+
+    def get_constant(self, name: str) -> np.ndarray | None:
+        """Value of a constant, ``None`` for a result that is not constant. Do not modify it."""
+        return constant_array(self.graph, name)
+
+    def type_name(self, name: str) -> str:
+        """Element type of a result as in ONNX text (``float``, ``int64``, ...), ``undefined`` when unknown."""
+        return type_name(self.graph.info_of(name).dtype)
+
+    def count_types(self) -> dict[str, int]:
+        """Number of nodes by operator (with its domain outside the standard one), subgraphs and functions included."""
+        counts: Counter[str] = Counter()
+        for graph in self.model.graphs():
+            for (domain, op_type), nodes in graph.types.items():
+                counts[f"{domain}::{op_type}" if domain else op_type] += len(nodes)
+        return {name: count for name, count in sorted(counts.items()) if count}
+
+    # ---------------------------------------------------------------- building
+
+    def make_tensor_input(self, name: str, dtype: int, shape: Sequence[int | str | None] | None = None) -> str:
+        """Add an input.
+
+        Args:
+            name: name of the input.
+            dtype: element type, a value of ``TensorProto.DataType``.
+            shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
+
+        Raises:
+            ModelError: when the name is taken or empty, or the type or a dimension is invalid.
+        """
+        _check_new(self.graph, name)
+        self.graph.declare_input(name, _declared(dtype, shape))
+        return name
+
+    def make_tensor_output(
+        self, name: str | Sequence[str], dtype: int = 0, shape: Sequence[int | str | None] | None = None
+    ) -> None:
+        """Declare existing results as outputs; type and shape complete the facts about them."""
+        declared = _declared(dtype, shape)
+        for each in [name] if isinstance(name, str) else name:
+            if not self.graph.defines(each):
+                raise ModelError(f"output {each!r} is not produced by any node")
+            if self.graph.is_output(each):
+                raise ModelError(f"{each!r} is already an output")
+            try:
+                check_results(self.graph, [each], [declared])
+            except RewriteError as error:
+                raise ModelError(f"the declaration of output {each!r} contradicts the model: {error}") from error
+            self.graph.learn(each, refine(self.graph.info_of(each), declared))
+            self.graph.declare_output(each)
+
+    def make_initializer(self, name: str, value: Any) -> str:
+        """Store a constant: an array, a value that numpy converts to one, or a ``TensorProto``.
+
+        Returns:
+            Its name, which differs from ``name`` when that is taken.
+
+        Raises:
+            ModelError: when ONNX has no type for the value.
+        """
+        return store(self.graph, name or "constant", _array(value))
+
+    def make_node(
+        self,
+        op_type: str,
+        inputs: Sequence[str] | str,
+        outputs: Sequence[str] | str | int = 1,
+        domain: str = "",
+        name: str = "",
+        **attributes: Any,
+    ) -> str | tuple[str, ...]:
+        """Add a node; returns the name of its result, or a tuple when there are several.
+
+        Raises:
+            ModelError: when the operator, an attribute, its type or the number of operands is invalid, when an operand is
+                not defined, or a result is already defined.
+        """
+        edit = Edit(self.graph)
+        node = make_node(edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain)
+        self._append(edit, node)
+        return node.output[0] if len(node.output) == 1 else node.output
+
+    def _append(self, edit: Edit, node: Node) -> None:
+        try:
+            edit.append(node)
+        except RewriteError as error:
+            raise ModelError(str(error)) from error
+
+    def replace(self, old: str, new: str) -> None:
+        """Redirect every reader of a result of the main graph to another one of the same value.
+
+        An output of the graph keeps its name. Nodes that are no longer read are removed when the model is optimized.
+
+        Args:
+            old: the result to replace.
+            new: an existing result, or one that `op` has made.
+
+        Raises:
+            RewriteError: when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
+                ``old`` must stay. The model is left unchanged then.
+        """
+        substitute(self.graph, old, new)
+
+    # ---------------------------------------------------------------- optimizing
+
+    def optimize(self, max_iter: int = -1, remove_identity: bool = True) -> list[dict[str, Any]]:
+        """Optimize in place.
+
+        Args:
+            max_iter: maximal number of rounds; -1 for the number in the options.
+            remove_identity: remove Identity nodes.
+
+        Returns:
+            Statistics, one dictionary per row, for ``pandas.DataFrame``.
+        """
+        options = self.optimization_options
+        if max_iter >= 0:
+            options = replace(options, max_iter=max_iter)
+        if not remove_identity:
+            options = replace(options, remove_identity=False)
+        return self.session.start(options).run()
+
+    def report(self) -> OptimizationReport:
+        """The report of the last optimization."""
+        return self.session.report()
+
+    def infer_shapes(self) -> None:
+        """Infer shapes and types again."""
+        infer_model(self.model)
+
+    def to_onnx(self, optimize: bool = True) -> onnx.ModelProto:
+        """The model as a protobuf that shares no data with the given one.
+
+        Args:
+            optimize: whether to optimize the model first.
+        """
+        if optimize:
+            self.optimize()
+        return export_model(self.model)
+
+    def save(self, path: str | Path, *, external_data: bool | None = None, share_weights: bool = False) -> list[Path]:
+        """Write the current model; see `xoptim.graph.save.save_proto`. Returns the files written."""
+        return save_model(self.model, Path(path), external=external_data, share_weights=share_weights)
+
+    def dispose(self) -> None:
+        """Free the memory of the model at once; the builder cannot be used afterwards."""
+        self.model.dispose()
+        self.session.forget()
+
+
+def _described(builder: GraphBuilder) -> str:
+    """One line: the operator set, the number of nodes, inputs and outputs with types and shapes."""
+
+    def value(name: str) -> str:
+        shape = builder.graph.info_of(name).shape
+        return f"{name} {builder.type_name(name)}[{'...' if shape is None else ','.join(map(str, shape))}]"
+
+    inside, outside = (", ".join(map(value, names)) for names in (builder.input_names, builder.output_names))
+    number = sum(len(graph.nodes) for graph in builder.model.graphs())
+    return f"<GraphBuilder: opset {builder.main_opset}, {counted(number, 'node')}, ({inside}) → ({outside})>"
+
+
+def _opset(domain: str, version: int) -> int:
+    """Return the version of an operator set; raises if it is invalid."""
+    newest = onnx.defs.onnx_opset_version() if domain in ("", "ai.onnx") else _LARGEST_OPSET
+    if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= newest:
+        raise ModelError(f"operator set {domain or 'ai.onnx'!r} has versions from 1 to {newest}, not {version!r}")
+    return version
+
+
+def _check_new(graph: Graph, name: str) -> None:
+    """Raise unless a name is valid and free."""
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"a name must be a non-empty string, not {name!r}")
+    if graph.defines(name):
+        raise ModelError(f"{name!r} is already defined")
+
+
+def _declared(dtype: int, shape: Sequence[int | str | None] | None) -> Info:
+    """Return a declaration; raises if it is invalid. Type 0 is an unknown one."""
+    if isinstance(dtype, bool) or not isinstance(dtype, int) or dtype not in TensorProto.DataType.values():
+        raise ModelError(f"there is no element type {dtype!r}; see TensorProto.DataType")
+    return Info(dtype, None if shape is None else tuple(map(_dim, shape)))
+
+
+def _dim(value: int | str | None) -> Dim:
+    if value is None:
+        return fresh()
+    if isinstance(value, str) and value:
+        return named(value)
+    # A bool is an int for Python; an empty name and a float are invalid too.
+    number = -1 if isinstance(value, (str, bool, float)) else operator.index(value)
+    if number < 0:
+        raise ModelError(f"a dimension must be a size of at least 0, a name or None, not {value!r}")
+    return number
+
+
+def _array(value: Any) -> np.ndarray:
+    try:
+        array = onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+        if array.dtype.kind in "SU" or (array.dtype.kind == "O" and all(isinstance(v, (str, bytes)) for v in array.flat)):
+            return array
+        if array.dtype.kind != "O":
+            onnx.helper.np_dtype_to_tensor_dtype(array.dtype)  # raises for types that ONNX lacks
+            return array
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"a constant cannot be made of {value!r}: {error}") from error
+    raise ModelError(f"a constant cannot be made of {value!r}")
+
+
+def _as_model(model: Any) -> Any:
+    """A model made of a single graph or function; other arguments are returned unchanged."""
+    if isinstance(model, onnx.GraphProto):
+        imports = [onnx.helper.make_opsetid("", _DEFAULT_OPSET)]
+        return onnx.helper.make_model(model, opset_imports=imports, ir_version=_DEFAULT_IR_VERSION)
+    if isinstance(model, onnx.FunctionProto):
+        inputs, outputs = ([onnx.ValueInfoProto(name=name) for name in names] for names in (model.input, model.output))
+        graph = onnx.helper.make_graph(list(model.node), model.name, inputs, outputs)
+        return onnx.helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=_DEFAULT_IR_VERSION)
+    return model
