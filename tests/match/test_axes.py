@@ -68,6 +68,7 @@ CASES = {
     "QuantizeLinear, one scale": (f"{X}, float s", "QuantizeLinear(x, s)"),
     "DequantizeLinear": ("int8[4,6,2] x, float[2] s", "DequantizeLinear <axis = -1> (x, s)"),
     "LayerNormalization": (f"{X}, float[2,4] w, float[2,4] z", "LayerNormalization <axis = -2> (x, w, z)"),
+    "LayerNormalization, wide": (f"{X}, float[1,4] w, float[1,1,4] z", "LayerNormalization(x, w, z)"),
     "RMSNormalization": (f"{X}, float[4] w", "RMSNormalization <axis = 3> (x, w)"),
 }  # fmt: skip
 """Inputs, a node, and constants."""
@@ -123,6 +124,7 @@ PARTS = {
     "QuantizeLinear, one scale": ("0123", "0123"),
     "DequantizeLinear": ("012", "01"),
     "LayerNormalization": ("01", "01"),
+    "LayerNormalization, wide": ("012", "012"),
     "RMSNormalization": ("012", "012"),
 }
 """The axes of the first result that can be cut if operands are cut, and the ones that can be dropped then."""

@@ -93,7 +93,7 @@ class Axes:
             return None
         order = tuple(each for label in order for each in (label, *self.blocks.get(label, ())))
         known = [operand for operand in self.operands if operand]
-        if known[0].is_apart or not all({*operand.labels} <= {*order} for operand in known):
+        if known[0].is_apart or not all({label for label in operand.labels if label >= 0} <= {*order} for operand in known):
             return None
 
         def sort(labels: Labels) -> Labels:
@@ -142,6 +142,11 @@ class Axes:
             ``None`` if the results need more than the parts, or none.
         """
         if drops and (label in self.fixed or label in self.names.values()):
+            return None
+        longest = max(
+            (len(operand.labels) for operand in self.operands if operand and min(operand.labels, default=0) < 0), default=0
+        )
+        if drops and longest >= len(self.results[0]):  # of a scale
             return None
         found: dict[int, int] = {}
         for place, operand in enumerate(self.operands):
@@ -443,13 +448,16 @@ def _resized(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
 
 
 def _layer_normalization(g: GraphView, node: Node, shapes: _Shapes) -> Axes | None:
-    """The last axes are normalized, from ``axis`` on."""
+    """The last axes are normalized, from ``axis`` on. A scale may have axes of size 1 before them, with labels of their own."""
     rank = len(shapes[0])
     axis = _axis(g, node, rank)
-    if axis is None or any(len(shape) > rank - axis for shape in shapes[1:]):
+    if axis is None or any(dim != 1 for shape in shapes[1:] for dim in shape[: max(len(shape) - rank + axis, 0)]):
         return None
     found = _of_first(node, shapes, whole=range(axis, rank), last=rank - axis, names={"axis": axis})
-    scales = (Operand(_range(len(shape), rank), frozenset(range(axis, rank)), is_apart=True) for shape in shapes[1:])
+    scales = []
+    for shape in shapes[1:]:
+        labels = tuple(label if label >= axis else label - rank for label in _range(len(shape), rank))
+        scales.append(Operand(labels, frozenset(range(axis, rank)), is_apart=True))
     return replace(found, operands=(found.operands[0], *scales))
 
 

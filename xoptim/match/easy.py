@@ -79,7 +79,9 @@ class EasyPatternOptimization(DeclaredConditions):
       read. A result may be an operand. Its parameters are any of the captured results, attributes, answers and derived
       values, by name; a capture of another variant is ``None``.
 
-    Class attributes (those of `DeclaredConditions` state conditions on operands):
+    The class attributes of `DeclaredConditions` state conditions on operands.
+
+    Class attributes:
         anchors: operators among which the engine chooses the anchor, where the search starts; all of the pattern when empty.
         interior: the action when an interior result is read elsewhere too: ``refuse`` the match, or ``keep`` its producer;
             ``g.keep(value)`` and ``g.exclusive(value)`` decide it for one result.
