@@ -43,7 +43,7 @@ SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "onnxruntime newest": ("--patterns", "default+onnxruntime", "--opset", "newest"),
     "finite": ("--patterns", "default+onnxruntime+finite", "--opset", "newest"),
 }
-"""Words of the command by the name of a selection."""
+"""Words of the command by the name of a selection; all but the last one keep NaN and infinity as they are."""
 BUILT: Final = "built"
 SETTINGS: Final = SessionSettings(level="all", threads=1, reuse=True, io_binding=True)
 
@@ -231,7 +231,7 @@ def working_folder(kept: pathlib.Path | None, name: str) -> Iterator[pathlib.Pat
 @click.option("--seconds", default=10.0, show_default=True, help="Of the rounds of each model and workload.")
 @click.option("--passes", default=2, show_default=True, help="Number of times that sessions are made anew.")
 @click.option("--exporter", "exporters", type=click.Choice(EXPORTERS), multiple=True, help="One of the two (repeatable).")
-@click.option("--selection", "selections", type=click.Choice([*SELECTIONS]), multiple=True, help="One of four (repeatable).")
+@click.option("--selection", "selections", type=click.Choice([*SELECTIONS]), multiple=True, help="One of five (repeatable).")
 @click.option("--folder", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Keep what is exported and built.")
 def main(
     only: tuple[str, ...],
