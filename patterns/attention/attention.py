@@ -34,7 +34,7 @@ class AttentionPattern(EasyPatternOptimization):
     1. the shapes are unknown, or batches or heads of q, k and v differ: the operator does not broadcast batches.
     2. an axis may be empty, which onnxruntime's kernel refuses.
     3. the number of keys is known, and greater than 1024. (Heads that serve several heads of queries each are faster with any
-       number: 0.8 of the time of a layer with 2048 keys.)
+       number: two layers with 2048 keys take 0.72 to 0.84 of the time.)
     4. the factor is not a positive number, or has more than four axes.
     5. the mask does not broadcast to the scores, or may hold infinities: a row that is masked entirely is NaN in the formula,
        and 0 in the operator.

@@ -60,7 +60,8 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
 
     What: writes rows of an inner axis, and does not move this axis to the front and back.
     Why: torch's dynamo exporter writes ``cache.index_copy_(2, positions, new)`` this way. The cache is copied once and not
-    three times: 0.32 to 0.77 of the time. All layers share the positions.
+    three times: 0.35 of the time for one token, 0.39 for 128 and 0.71 for 2048 (4 heads of 64, a length of 2048); with 8
+    elements a head 0.14 to 0.83. All layers share the positions.
     Refuses when:
     1. the second Transpose does not undo the first one, or the indices are not a column of positions.
     2. the axis is the first one of x, a row is not known to have 8 elements, or not to be whole.
@@ -102,7 +103,8 @@ class ScatterElementsExpandPattern(_ScatterRows):
 
     What: writes whole rows, in place of single elements whose positions are repeated along each row.
     Why: torch's tracing exporter writes ``cache.index_copy_(2, positions, new)`` this way. A row of a head is copied at once:
-    1.0 of the time for one token, 0.36 for 128 and 0.1 for 2048 (4 heads of 64). All layers share the positions.
+    0.94 of the time for one token, 0.56 for 128 and 0.15 for 2048 (4 heads of 64); with 8 elements 0.99 to 0.53. All layers
+    share the positions.
     Refuses when:
     1. the positions differ along another axis than the one of ScatterElements, or are not 64-bit integers.
     2. the axis is the first one of x, a row is not known to have 8 elements, or not to be whole.

@@ -234,7 +234,7 @@ THEME = Theme(
         ),
         Refused(
             "cache.index_copy_(2, start + [0, 1, ...], new) → TensorScatter",
-            "onnxruntime logs a warning in every run that does not share the cache's memory; 0.96 to 1.3 of ScatterND's time.",
+            "onnxruntime logs a warning in every run that does not share the cache's memory; 0.75 to 0.99 of ScatterND's time.",
         ),
         Refused(
             "four strided Slices, channels first → Reshape, Transpose, Reshape",
