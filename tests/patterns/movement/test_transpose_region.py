@@ -194,3 +194,15 @@ def test_operators_of_onnxruntime_come_after_the_layout() -> None:
     numbers = np.random.default_rng(0)
     feeds = {name: numbers.standard_normal(shape).astype(np.float32) for name, shape in (("x", (2, 4, 8)), ("w", (2, 5, 4)))}
     same_results(model, after, feeds)
+
+
+@pytest.mark.parametrize("factor", ["", "f = Mul(t, half)"])
+def test_a_swap_that_runtimes_merge_into_the_product_stays(factor: str) -> None:
+    """Otherwise the scores, which are larger than the keys for many queries, would be transposed."""
+    model = parse(
+        "agraph (float[b,s,4,64] x, float[b,4,512,64] k) => (float[b,4,s,512] y) <float half = {0.5}> "
+        f"{{ q = Transpose <perm = [0, 2, 1, 3]> (x) t = Transpose <perm = [0, 1, 3, 2]> (k) {factor} "
+        f"m = MatMul(q, {'f' if factor else 't'}) y = Softmax(m) }}",
+        opset=18,
+    )
+    assert types(optimize(model, patterns="default-MatMulMul-MulMatMul", strict=True)) == types(model)
