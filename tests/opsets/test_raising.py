@@ -148,6 +148,12 @@ def test_operators_that_only_onnxruntime_has() -> None:
     raised(text, 17, 24)
 
 
+@pytest.mark.parametrize("target", [17, 24])
+def test_operators_that_onnxruntime_had_before_onnx(target: int) -> None:
+    text = "agraph (float[n,4] x, float[4] s) => (float[n,4] y) { y = LayerNormalization <axis = -1> (x, s) }"
+    assert check(text, 11, target, {"x": numbers(3, 4), "s": numbers(4)}) == ["LayerNormalization"]
+
+
 def test_a_function_that_hides_an_operator() -> None:
     text = """agraph (float[2,3,4] x) => (float[a,b,c] y) { z = Softmax(x) y = Flatten(z) }
         <domain: "", opset_import: ["own" : 1]> Flatten (x) => (y) { y = own.g (x) }

@@ -66,8 +66,11 @@ def operators() -> tuple[str, ...]:
 
 
 def next_version(op_type: str, version: int, target: int) -> int | None:
-    """The next operator set up to ``target`` that changes an operator after ``version``, ``None`` when there is none."""
-    return next((each for each in versions(op_type) if version < each <= target), None)
+    """The next operator set up to ``target`` that changes an operator after ``version``, ``None`` when there is none.
+
+    The first definition changes nothing: before it, onnxruntime alone defined the operator, such as LayerNormalization.
+    """
+    return next((each for each in versions(op_type)[1:] if version < each <= target), None)
 
 
 @cache
