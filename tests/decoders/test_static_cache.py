@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import onnx
 import pytest
 
 from tests.decoders.comparison import RULES
+from tests.decoders.exports import FAMILIES, HEADS, LAYERS, SIZE, VOCABULARY
 from tests.patterns.attention.comparison import LEVELS, session
 from tests.support import types
 from xoptim import optimize
@@ -24,15 +24,7 @@ pytest.importorskip("onnxscript")
 # torch's exporter warns about its own use of torch
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
-LAYERS: Final = 2
-HEADS: Final = 4
-SIZE: Final = 16
 LENGTH: Final = 32
-VOCABULARY: Final = 99
-SIZES: Final[Mapping[str, Any]] = {
-    "vocab_size": VOCABULARY, "hidden_size": HEADS * SIZE, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-    "intermediate_size": 96, "max_position_embeddings": 64,
-}  # fmt: skip
 
 
 def feeds_of(groups: int, batch: int, new: int, start: int) -> dict[str, np.ndarray]:
@@ -50,7 +42,7 @@ def export(groups: int, exporter: str, path: pathlib.Path) -> onnx.ModelProto:
     import transformers
 
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(**SIZES, num_key_value_heads=groups)
+    config = transformers.LlamaConfig(**FAMILIES["llama"].settings, num_key_value_heads=groups)
     model = transformers.LlamaForCausalLM(config).eval()
 
     class Decoder(torch.nn.Module):  # type: ignore[misc]

@@ -191,11 +191,6 @@ class GraphBuilderPatternOptimization(GraphQueries):
         """Whether a result is an output of the graph."""
         return self.graph.is_output(name)
 
-    @property
-    def in_subgraph(self) -> bool:
-        """Whether this is not the main graph, but one whose outputs are read elsewhere."""
-        return self.graph is not self.graph.model.graph
-
     def is_used(self, name: str) -> bool:
         """Whether anything reads a result."""
         return self.graph.is_needed(name)
