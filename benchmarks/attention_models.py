@@ -1,7 +1,5 @@
 """For each fusion of attentions: a model on which it applies, as in `operator_models.py`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from benchmarks.subject import Subject

@@ -4,8 +4,6 @@ Each constant comes from the difference of two models, which have few and many n
 besides its nodes cancels out. The shortest run of each model counts.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Each has a cache: the inputs ``past_key_values.*`` and the outputs ``present.*``
 every form. Exporting takes several times the memory of the weights, so each form is written by a process of its own.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import multiprocessing
 import pathlib

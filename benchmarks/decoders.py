@@ -10,8 +10,6 @@ sessions are open at a time. Times are processor time. All files are removed whe
 exported and built stay where there is a folder for them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import pathlib

@@ -14,8 +14,6 @@ drops it. What the default patterns do already is left out; the rest is measured
 Equality on samples is evidence, not a proof: a rewrite that is found here becomes a pattern only with a reason why it is right.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import pathlib

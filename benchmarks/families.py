@@ -8,8 +8,6 @@ The last column is the time at 4n divided by that at n: 4 for time in proportion
 cube. Times come from one run, after a warm-up on a tiny graph.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable

@@ -10,8 +10,6 @@ The models run with all of onnxruntime's own optimizations, in rounds of random 
 its interval comes from the bootstrap over passes and rounds. A model that the default leaves apart has no ratio there.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ with weights that are holes of a sparse file except for their beginning. Printed
 command, of ``cp`` of the same files, of onnxruntime's offline optimization and of onnxsim, in one run.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import resource

@@ -13,8 +13,6 @@ operator that feeds the Add, in the family `deep` only in the one behind a Mul t
 number of patterns, and at most one of them matches each of its additions.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

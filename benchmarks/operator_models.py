@@ -3,8 +3,6 @@
 ``ROWS`` is the number of rows, tokens or images. Inputs in capital letters are weights: initializers with random values.
 """
 
-from __future__ import annotations
-
 from benchmarks.attention_models import ATTENTION
 from benchmarks.subject import Subject
 

@@ -9,8 +9,6 @@ rounds of random order, with sessions made anew in three passes. A ratio below 1
 of the bootstrap over passes and rounds.
 """
 
-from __future__ import annotations
-
 import argparse
 import pathlib
 import platform

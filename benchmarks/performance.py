@@ -13,8 +13,6 @@ are measured again, three times as long. Figures are kept in FOLDER/figures.LEVE
 it ended.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

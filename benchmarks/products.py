@@ -8,8 +8,6 @@ of onnxruntime's optimizations, in rounds of random order, with sessions made an
 these figures decided.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import click

@@ -5,8 +5,6 @@ a vocabulary of 32,000. Each line is measured in a process of its own; peaks inc
 onnxruntime alone loads each of the two models once, one after the other, and runs each three times.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import subprocess

@@ -10,8 +10,6 @@ exceeds the time limit once is not run on larger models. onnxruntime is timed fr
 session, with `enable_mem_reuse` off: its memory planner, which is not compared here, needs quadratic time otherwise.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import importlib.util

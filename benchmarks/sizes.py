@@ -9,8 +9,6 @@ processor time of `xoptim.optimize`, microseconds for one repetition, and the pe
 above that before the optimization (Linux only).
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

@@ -1,7 +1,5 @@
 """A model on which a fusion is measured."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -8,8 +8,6 @@ onnxruntime with its own optimizations, in rounds of random order. The errors ar
 largest result.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from typing import Final

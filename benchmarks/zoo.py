@@ -9,8 +9,6 @@ Each model is written as ``FAMILY.NAME.EXPORTER.onnx`` with ``FAMILY.NAME.EXPORT
 out. The weights are drawn, so the results mean nothing; the graphs are the real ones, with fewer and smaller layers.
 """
 
-from __future__ import annotations
-
 import argparse
 import pathlib
 import re

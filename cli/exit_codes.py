@@ -1,7 +1,5 @@
 """Exit codes, and the exception that SIGTERM raises."""
 
-from __future__ import annotations
-
 from typing import Final
 
 DIFFERENT: Final = 1

@@ -1,7 +1,5 @@
 """Files that a command line names: models to read, and files to write."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A memory limit for this process, so that it ends with an error message instead of being killed by the system."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 from collections.abc import Sequence

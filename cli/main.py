@@ -1,7 +1,5 @@
 """The command ``xopt``: the dispatch of a command line, and the exit codes of errors."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import io

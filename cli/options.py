@@ -1,7 +1,5 @@
 """Options as fields of frozen dataclasses, which give name, type, default and help once; options without effect are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps

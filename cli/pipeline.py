@@ -1,7 +1,5 @@
 """The steps that all commands that write an optimized model share."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options and words of the commands about one pattern in one model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Options that change a model before it is optimized."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

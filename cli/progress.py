@@ -1,7 +1,5 @@
 """A line of progress while the command runs, only on a terminal."""
 
-from __future__ import annotations
-
 from types import TracebackType
 from typing import Self
 

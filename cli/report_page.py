@@ -1,7 +1,5 @@
 """The page that ``xopt MODEL --report FILE`` writes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Options that select the patterns of a command, and the words that a shell offers for them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

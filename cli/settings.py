@@ -1,7 +1,5 @@
 """Settings of the command in ``xoptim.toml``, or in the table ``tool.xoptim`` of ``pyproject.toml``."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

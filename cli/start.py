@@ -1,7 +1,5 @@
 """Entry point of the script ``xopt``."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 

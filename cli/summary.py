@@ -1,7 +1,5 @@
 """The summary of an optimization, for people and for machines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

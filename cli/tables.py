@@ -1,7 +1,5 @@
 """Print JSON, and tables that never truncate a cell: cells that do not fit go below their row."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Options of the commands that run or compare models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 python examples/chains.py
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

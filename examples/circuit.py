@@ -6,8 +6,6 @@ and each region is a layer of sums over products of its halves.
     python examples/circuit.py
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -3,8 +3,6 @@
 python examples/declare_a_pattern.py
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import xoptim

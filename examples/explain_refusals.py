@@ -5,8 +5,6 @@ python examples/explain_refusals.py
 On the command line: PATTERN=GatherUnsqueeze xopt examples/models/tiny_bert.onnx -q --dry-run
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from xoptim import GraphBuilder, OptimizationOptions

@@ -4,8 +4,6 @@ pip install 'xoptim[torch]'
 python examples/export_from_torch.py
 """
 
-from __future__ import annotations
-
 import torch
 
 from xoptim.doc import pretty_onnx

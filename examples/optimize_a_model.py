@@ -3,8 +3,6 @@
 python examples/optimize_a_model.py
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -5,8 +5,6 @@ python examples/rewrite_by_text.py
 On the command line: xopt MODEL --rewrite examples/rules/square.onnxtxt
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

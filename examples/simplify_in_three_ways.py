@@ -3,8 +3,6 @@
 python examples/simplify_in_three_ways.py
 """
 
-from __future__ import annotations
-
 import xoptim
 from xoptim import Node
 from xoptim.api.whole_model import global_rewriter

@@ -4,8 +4,6 @@ pip install pandas
 python examples/statistics_with_pandas.py
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas

@@ -3,8 +3,6 @@
 python examples/validate_two_models.py
 """
 
-from __future__ import annotations
-
 from xoptim.testing import parse
 from xoptim.validate import ValidationOptions, validate
 

@@ -3,8 +3,6 @@
 python examples/write_a_pattern_by_hand.py
 """
 
-from __future__ import annotations
-
 import xoptim
 from xoptim import Example, GraphBuilderPatternOptimization, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.doc import pretty_onnx

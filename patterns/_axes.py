@@ -1,7 +1,5 @@
 """Axes counted from the front."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim

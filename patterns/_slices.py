@@ -1,7 +1,5 @@
 """Parts of one axis between constant bounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

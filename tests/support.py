@@ -1,7 +1,5 @@
 """Helpers of several tests: models from text, runs, and a check of all bookkeeping of a graph against the nodes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

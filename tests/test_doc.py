@@ -1,7 +1,5 @@
 """The helpers of the documentation."""
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Helpers of the documentation: a small model for experiments, and models as text and as pictures."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod

@@ -1,7 +1,5 @@
 """The commands, one a file: ``new_pattern.py`` defines ``new_pattern_command``, which is ``xopt new-pattern``."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final

@@ -1,7 +1,5 @@
 """``xopt apply MODEL PATTERN``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter

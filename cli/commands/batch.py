@@ -1,7 +1,5 @@
 """``xopt batch FOLDER``: optimize many models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``xopt bench MODEL ...``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``xopt bisect MODEL``: find the rewrite that makes a model compute something else."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """``xopt check MODEL...``: the checks of a commit hook."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """``xopt completion``: the script with which a shell completes command lines of xopt."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import click

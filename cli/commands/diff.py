@@ -1,7 +1,5 @@
 """``xopt diff A B``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``xopt doctor``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import click

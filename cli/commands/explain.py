@@ -1,7 +1,5 @@
 """``xopt explain MODEL PATTERN``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``xopt find MODEL PATTERN``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

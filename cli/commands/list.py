@@ -1,7 +1,5 @@
 """``xopt list``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """``xopt mine``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path

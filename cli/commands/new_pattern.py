@@ -1,7 +1,5 @@
 """``xopt new-pattern``: start a pattern file, or a package of patterns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

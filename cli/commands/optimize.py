@@ -1,7 +1,5 @@
 """``xopt MODEL``: load, optimize, validate, write, summarize."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout

@@ -1,7 +1,5 @@
 """``xopt replay DUMP``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``xopt report A B``: a page about two models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """``xopt show PATTERN``."""
 
-from __future__ import annotations
-
 import inspect
 
 import click

@@ -1,7 +1,5 @@
 """``xopt stats MODEL``."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

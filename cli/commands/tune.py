@@ -1,7 +1,5 @@
 """``xopt tune MODEL``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

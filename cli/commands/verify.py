@@ -1,7 +1,5 @@
 """``xopt verify A B``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 

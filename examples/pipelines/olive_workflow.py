@@ -5,8 +5,6 @@ python examples/pipelines/olive_workflow.py
 On the command line: olive run --config workflow.json --package-config examples/pipelines/olive_package.json
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -3,8 +3,6 @@
 python examples/pipelines/onnx_ir_passes.py
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx_ir

@@ -3,8 +3,6 @@
 python examples/pipelines/sklearn_pipeline.py
 """
 
-from __future__ import annotations
-
 import numpy as np
 from skl2onnx import to_onnx
 from sklearn.ensemble import RandomForestClassifier

@@ -3,8 +3,6 @@
 python examples/pipelines/tensorflow_function.py
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

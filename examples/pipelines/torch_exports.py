@@ -3,8 +3,6 @@
 python examples/pipelines/torch_exports.py
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

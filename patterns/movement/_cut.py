@@ -1,7 +1,5 @@
 """The cheapest choice of the nodes of a region, as a minimum cut."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 A value in the layout ``perm`` is its Transpose by ``perm``: axis i there is axis ``perm[i]`` of the value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

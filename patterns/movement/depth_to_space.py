@@ -1,7 +1,5 @@
 """Blocks of an image moved into its channels, or out of them, by a Transpose between two Reshapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 

@@ -1,7 +1,3 @@
-"""Several functions of one tensor whose results are all moved alike."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

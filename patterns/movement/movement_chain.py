@@ -1,7 +1,3 @@
-"""Several nodes that only move data."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

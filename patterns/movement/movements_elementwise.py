@@ -1,7 +1,3 @@
-"""Tensors whose axes are merged, split, put in or taken out alike, and then combined."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,3 @@
-"""A reduction, and its axes put back or dropped."""
-
-from __future__ import annotations
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import REDUCING, reduced_axes
 

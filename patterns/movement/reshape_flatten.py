@@ -1,7 +1,3 @@
-"""A Reshape followed by a Flatten."""
-
-from __future__ import annotations
-
 import math
 
 import numpy as np

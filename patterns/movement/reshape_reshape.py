@@ -1,7 +1,5 @@
 """Reshape after an operator that does not change the order of the elements."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

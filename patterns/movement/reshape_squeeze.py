@@ -1,7 +1,3 @@
-"""A Reshape followed by a Squeeze or Unsqueeze."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.facts.shapes import normalized

@@ -1,7 +1,3 @@
-"""A reduction of a transposed tensor."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero

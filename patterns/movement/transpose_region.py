@@ -1,7 +1,5 @@
 """Transposes around a region of operators that can work in any layout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar

@@ -1,7 +1,3 @@
-"""New axes of a tensor before and after elementwise operators."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

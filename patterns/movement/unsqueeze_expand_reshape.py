@@ -1,7 +1,3 @@
-"""Slices of a tensor repeated by way of a new axis."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from xoptim.facts.dims import Dim

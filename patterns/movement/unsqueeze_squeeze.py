@@ -1,7 +1,3 @@
-"""An Unsqueeze that a Squeeze undoes, wholly or in part."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -1,7 +1,3 @@
-"""A region around products whose batch axes are merged before and split after."""
-
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Final

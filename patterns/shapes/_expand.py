@@ -1,7 +1,5 @@
 """Shapes of results when an Expand above them is left out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

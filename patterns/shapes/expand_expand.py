@@ -1,7 +1,3 @@
-"""Two Expands in a row."""
-
-from __future__ import annotations
-
 from xoptim.facts.shapes import broadcast_shapes
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 

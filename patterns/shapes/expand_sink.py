@@ -1,7 +1,3 @@
-"""An Expand whose readers, after some elementwise operators, broadcast anyway."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Tensors of positions that Range, Expand and their neighbours make."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any, NamedTuple
 

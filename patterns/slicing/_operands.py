@@ -1,7 +1,5 @@
 """The places of the operands of a Concat in its result."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim

@@ -1,7 +1,5 @@
 """Positions of an axis that Gathers take one by one."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from xoptim.match import GraphView, Node

@@ -1,7 +1,5 @@
 """Elements that Slices in a row take, with steps, to the ends of axes."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from xoptim.match import GraphView, Node

@@ -1,7 +1,3 @@
-"""A Concat of Concats."""
-
-from __future__ import annotations
-
 from xoptim.facts.shapes import normalized
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 

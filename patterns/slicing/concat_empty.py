@@ -1,7 +1,3 @@
-"""Operands of a Concat that hold nothing."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

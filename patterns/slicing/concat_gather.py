@@ -1,7 +1,3 @@
-"""Positions taken from one operand of a Concat."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

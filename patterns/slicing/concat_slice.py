@@ -1,7 +1,3 @@
-"""A Slice that takes some of the operands out of a Concat."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,3 @@
-"""A Concat that a Split takes apart again."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

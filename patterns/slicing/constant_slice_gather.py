@@ -1,7 +1,3 @@
-"""A part of constant positions, looked up in a constant table."""
-
-from __future__ import annotations
-
 import math
 
 import numpy as np

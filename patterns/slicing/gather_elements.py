@@ -1,7 +1,3 @@
-"""Whole rows that are taken element by element."""
-
-from __future__ import annotations
-
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 

@@ -1,7 +1,3 @@
-"""Positions taken from positions taken."""
-
-from __future__ import annotations
-
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

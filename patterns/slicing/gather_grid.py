@@ -1,7 +1,3 @@
-"""A matrix taken element by element, by positions in its rows one after the other."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero

@@ -1,7 +1,3 @@
-"""Positions that are taken from a tensor for each element of a batch."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

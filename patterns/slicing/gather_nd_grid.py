@@ -1,7 +1,3 @@
-"""A corner of a tensor taken element by element."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.dims import is_nonzero

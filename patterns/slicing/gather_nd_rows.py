@@ -1,7 +1,3 @@
-"""Rows that are taken by GatherND."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""Positions in a row that are taken one by one."""
-
-from __future__ import annotations
-
 from math import prod
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,3 @@
-"""A single position whose axis is put in and taken out again."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._axes import axis_of

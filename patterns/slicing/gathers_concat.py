@@ -1,7 +1,3 @@
-"""Positions of one tensor that several Gathers take, concatenated."""
-
-from __future__ import annotations
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of

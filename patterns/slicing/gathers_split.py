@@ -1,7 +1,3 @@
-"""All positions of an axis taken one by one."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

@@ -1,7 +1,3 @@
-"""All positions of an axis taken one by one, for elementwise operators."""
-
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import repeat

@@ -1,7 +1,3 @@
-"""A part of a result that is computed whole."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Final, NamedTuple
 

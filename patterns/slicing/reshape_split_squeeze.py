@@ -1,7 +1,3 @@
-"""All positions of an axis that a Reshape makes, taken one by one."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

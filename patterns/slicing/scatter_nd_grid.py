@@ -1,7 +1,3 @@
-"""A tensor whose elements are all replaced."""
-
-from __future__ import annotations
-
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import read_instead

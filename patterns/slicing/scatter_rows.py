@@ -1,7 +1,5 @@
 """Rows of an axis that are written at given positions, such as the new tokens of a cache of fixed length."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,3 @@
-"""Positions of a tensor that are replaced, one block after the other."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from math import prod

@@ -1,7 +1,3 @@
-"""Positions taken from a part of an axis."""
-
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

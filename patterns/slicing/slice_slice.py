@@ -1,7 +1,3 @@
-"""Two Slices in a row."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._nodes import is_op

@@ -1,7 +1,3 @@
-"""Parts of a tensor put together in another order."""
-
-from __future__ import annotations
-
 from functools import partial
 from math import prod
 

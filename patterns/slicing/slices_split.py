@@ -1,7 +1,3 @@
-"""Slices that cut a tensor into pieces, all of it."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

@@ -1,7 +1,3 @@
-"""Every second element of rows and columns, in four tensors that are concatenated along the last axis."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

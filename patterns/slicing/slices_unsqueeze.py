@@ -1,7 +1,3 @@
-"""Every second element of the last axis, in two tensors that get a new last axis."""
-
-from __future__ import annotations
-
 from functools import partial
 
 from xoptim.facts.families import ELEMENTWISE

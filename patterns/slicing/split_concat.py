@@ -1,7 +1,3 @@
-"""The pieces of a Split put together again."""
-
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,3 @@
-"""Tensors stacked, and the stack reduced."""
-
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,3 @@
-"""One position of an axis of a transposed tensor."""
-
-from __future__ import annotations
-
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 

@@ -1,7 +1,3 @@
-"""A triangle of a matrix that is masked by the same triangle."""
-
-from __future__ import annotations
-
 from typing import Final
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

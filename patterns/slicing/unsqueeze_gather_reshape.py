@@ -1,7 +1,3 @@
-"""Positions taken from a tensor with new axes, which go again."""
-
-from __future__ import annotations
-
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._proofs import reshapes_as_inferred

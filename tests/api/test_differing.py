@@ -1,7 +1,5 @@
 """Differences of two models."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

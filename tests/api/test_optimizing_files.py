@@ -1,7 +1,5 @@
 """From file to file: a written model is whole, and weights are neither held nor read more than once."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The Python door to rules in text form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType

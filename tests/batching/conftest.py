@@ -1,7 +1,5 @@
 """The command is replaced by a small script."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.batching.fakes import COMMAND

@@ -1,7 +1,5 @@
 """A command in place of ``xopt``, whose models are texts that say how their process ends."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

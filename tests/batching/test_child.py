@@ -1,7 +1,5 @@
 """The process of a model: its limit of memory, and its end when the batch ends."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

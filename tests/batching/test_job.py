@@ -1,7 +1,5 @@
 """A job that fails before its process starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from xoptim.batching import BatchOptions

@@ -1,7 +1,5 @@
 """Whether a model is done depends on its content, the options that determine a result, and versions."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Folders, patterns and lists of models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Processes that end by themselves, and processes that are ended."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

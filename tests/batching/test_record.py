@@ -1,7 +1,5 @@
 """Lines of results.jsonl."""
 
-from __future__ import annotations
-
 import pytest
 
 from xoptim.batching import Record

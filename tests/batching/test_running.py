@@ -1,7 +1,5 @@
 """Batches with a command that crashes, hangs and refuses: one model is lost; what is done is not done again."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """A Dask cluster of processes on this machine: the same results, and nothing is lost with a worker."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

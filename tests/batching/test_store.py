@@ -1,7 +1,5 @@
 """Leftovers of a killed run, and results that cannot be published."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.batching.fakes import files

@@ -1,7 +1,5 @@
 """Time and memory to load a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

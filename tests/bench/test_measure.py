@@ -1,7 +1,5 @@
 """Benchmarks of small models: the figures, the values, the comparison."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Times by operator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Rounds of runs, with a clock that the runs move themselves."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The ratio of times: its value, its interval, and when no difference was measured."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Models as terms, which depend neither on the order of nodes nor on the names of results between them."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 import onnx

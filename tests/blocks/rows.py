@@ -1,7 +1,5 @@
 """Graphs in which blocks stand one after the other, with other nodes around them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 

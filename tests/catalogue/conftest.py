@@ -1,7 +1,5 @@
 """A catalogue for one test."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.catalogue.toys import Install

@@ -1,7 +1,5 @@
 """The database of patterns: groups, their sequence, and what users add (seed 003, "The optimization database")."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Discovery of patterns: the built-in catalogue and packs of third parties."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import subprocess

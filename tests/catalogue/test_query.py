@@ -1,7 +1,5 @@
 """Queries, and the patterns that they find (seed 003, "Query")."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import FrozenInstanceError

@@ -1,7 +1,5 @@
 """The laws of selections: texts, queries and lists are one algebra of sets, whatever words they are made of."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Selection of patterns: presets, tags, names, their algebra, and the order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

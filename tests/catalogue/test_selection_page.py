@@ -1,7 +1,5 @@
 """The page about selection is true: its snippets run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

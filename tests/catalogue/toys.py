@@ -1,7 +1,5 @@
 """Patterns that do nothing, in place of the installed ones."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Bad patterns: wrong, nearly right, broken, and one that is interrupted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Helpers of the tests of the command: the outcome of a run, and a few models."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command in an empty folder of its own, and patterns that are installed for one test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path

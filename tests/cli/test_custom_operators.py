@@ -1,7 +1,5 @@
 """Libraries of operators in every command that runs models."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that are read from streams, and targets that are not files."""
 
-from __future__ import annotations
-
 import io
 import os
 import socket

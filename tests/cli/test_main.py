@@ -1,7 +1,5 @@
 """Dispatch of command lines, and exit codes of commands."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Options that are described by dataclasses."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path

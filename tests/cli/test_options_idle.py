@@ -1,7 +1,5 @@
 """Options that have no effect beside the others of a command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

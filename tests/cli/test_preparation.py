@@ -1,7 +1,5 @@
 """Options that change inputs, outputs and sizes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

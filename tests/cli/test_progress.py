@@ -1,7 +1,5 @@
 """The line that moves while the command works, on terminals only."""
 
-from __future__ import annotations
-
 import pytest
 from xoptim.cli.progress import Progress
 

@@ -1,7 +1,5 @@
 """Patterns that a command line selects: ``--include``, ``--require``, ``--exclude``; the words that ``xopt list`` prints."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

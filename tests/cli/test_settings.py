@@ -1,7 +1,5 @@
 """Settings in files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

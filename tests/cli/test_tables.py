@@ -1,7 +1,5 @@
 """Tables on narrow terminals: nothing that one would copy is cut, and no word is broken."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Options for the values of a comparison, the handling of differences, and ``xopt verify``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every command that writes a model writes a whole one: it can be moved elsewhere, and needs no other file."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

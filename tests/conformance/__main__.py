@@ -1,7 +1,5 @@
 """Run all conformance cases, print the figures and write the page: ``make conformance`` or ``python -m tests.conformance``."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

@@ -1,7 +1,5 @@
 """The conformance cases that the onnx package carries: models, inputs, and the outputs that they must give."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache

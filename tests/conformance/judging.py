@@ -1,7 +1,5 @@
 """Runs of a conformance case: onnxruntime runs it as it is, then optimized, and with constants for its inputs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

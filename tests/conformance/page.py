@@ -1,7 +1,5 @@
 """The page about the conformance cases: the number that pass, and those that onnxruntime alone does not get right."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

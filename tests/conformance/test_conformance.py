@@ -3,8 +3,6 @@
 A case is optimized here in one of its forms; ``make conformance`` tries all of them.
 """
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

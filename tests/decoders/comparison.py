@@ -1,7 +1,5 @@
 """Two decoders on the same values: batches, lengths, earlier tokens and paddings, onnxruntime's optimizations off and on."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """Tiny decoders of nine families with a cache, as torch's two exporters write them; needs torch and transformers."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """The benchmark of decoders, on tiny ones where torch is installed; its figures are computed without."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

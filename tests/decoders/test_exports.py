@@ -1,7 +1,5 @@
 """Decoders with a cache, as torch exports them; skipped where torch or transformers is missing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from pathlib import Path

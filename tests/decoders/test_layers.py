@@ -1,7 +1,5 @@
 """Layers of decoders with a cache: one Attention reads and writes it, and the numbers are equal in all calls."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """Decoders whose cache has a fixed length, as torch exports them: rows are written in place, and one Attention reads them."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 from typing import Any, Final

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """The rewrite that changes a result, a small model that shows it, and the same optimization without it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

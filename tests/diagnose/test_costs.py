@@ -1,7 +1,5 @@
 """Parameters, operations and bytes of models, counted by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Rewrites that were dumped are checked again, numerically."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Each rewrite is run by itself, on values of a recorded run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Why a pattern does not match, from Python."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import FrozenInstanceError
 from pathlib import Path

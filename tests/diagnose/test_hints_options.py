@@ -1,7 +1,5 @@
 """Options that would make an optimized model smaller: each hint comes true."""
 
-from __future__ import annotations
-
 import onnx
 import pytest
 

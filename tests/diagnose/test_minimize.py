@@ -1,7 +1,5 @@
 """A model is cut down to the nodes without which it does not show a fault."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import onnx

@@ -1,7 +1,5 @@
 """The most frequent subgraphs."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 from tests.support import parse

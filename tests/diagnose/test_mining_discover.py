@@ -1,7 +1,5 @@
 """The search for rewrites of mined forms."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.discover import Rule, is_known, model_of, searched

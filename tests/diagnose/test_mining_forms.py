@@ -1,7 +1,5 @@
 """Forms of subgraphs."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 from xoptim.diagnose.mining import Inner, Leaf, PieceCall, canonical

@@ -1,7 +1,5 @@
 """Chains made at run time, for tests of what a single property of them does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

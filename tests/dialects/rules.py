@@ -1,7 +1,5 @@
 """Rules in text form for tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim import rewrite_rule

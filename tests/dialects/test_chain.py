@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Chains: their matches, the values that rules receive, and the registries of rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

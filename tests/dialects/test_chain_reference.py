@@ -1,7 +1,5 @@
 """Chains against the algorithm of the document about circuits, written out as it stands there."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Local rewriters: functions that look at one node."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

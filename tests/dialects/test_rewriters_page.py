@@ -1,7 +1,5 @@
 """The page about shorter forms is true: its snippets run, one after the other, and change the models."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page about rules is true: its snippets run, its tables are complete."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

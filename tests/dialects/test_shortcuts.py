@@ -1,8 +1,6 @@
 # mypy: disable-error-code="comparison-overlap"
 """Patterns in one line: OpSub, OpRemove, PatternSub."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

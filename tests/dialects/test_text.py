@@ -1,7 +1,5 @@
 """Rules in text form: parsing, matches, replacements, and refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

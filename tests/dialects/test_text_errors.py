@@ -1,7 +1,5 @@
 """Errors in rules in text form name the place, and so do the reasons why a rule does not match."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.dialects.rules import HEADER, pair

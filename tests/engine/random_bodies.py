@@ -1,7 +1,5 @@
 """Random graphs with loops, scans and branches: states that do and do not change, common nodes, nested subgraphs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random valid graphs: many operators, shared results, constants, computed shapes, subgraphs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Small patterns whose effect is easy to see, and a way to run them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """The loop."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The environment variables of the seed document."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

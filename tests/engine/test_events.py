@@ -1,7 +1,5 @@
 """Events of an optimization, for listeners and on standard output."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from typing import Any

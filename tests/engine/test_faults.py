@@ -8,8 +8,6 @@
 5. Files are whole: what was there before, or the new model with its weights; and nothing else is left behind.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Strategies: the choice among overlapping matches, in a round and in a search without rewriting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import permutations
 from typing import Any

@@ -1,7 +1,5 @@
 """Passes over whole models: where they run, how often, what is said about them, and what happens when they fail."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from typing import Any

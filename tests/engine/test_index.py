@@ -1,6 +1,4 @@
 # mypy: disable-error-code="no-any-return"
-from __future__ import annotations
-
 import pytest
 
 from tests.engine.rules import AbsNegPattern, NegNegPattern, renaming

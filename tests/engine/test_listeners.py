@@ -1,7 +1,5 @@
 """The rows, with the columns and the aggregation of the seed document."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pandas

@@ -1,7 +1,5 @@
 """Patterns that are wrong: each is skipped with its one warning, or its rewrite is refused; the model stays right."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

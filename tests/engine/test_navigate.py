@@ -1,7 +1,5 @@
 """Navigators: the nodes that they visit, the order, and the rewrites that they apply."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

@@ -1,7 +1,5 @@
 """Random graphs, optimized with everything, compute the same numbers, at the sizes they were made for and at others."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

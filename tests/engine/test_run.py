@@ -1,7 +1,5 @@
 """The phases over all graphs of a model."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Facts about results after a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -1,7 +1,5 @@
 """Graphs whose sizes make large expressions are optimized, and compute what they computed."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime as ort

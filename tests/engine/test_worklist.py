@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.engine.rules import chain
 from tests.support import load, node_of
 from xoptim.engine.worklist import Worklist

@@ -1,7 +1,5 @@
 """Every numpy kernel against onnxruntime, bit by bit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Elements of integer types stand for what a runtime computes, sums and products that wrap around included."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime as ort

@@ -1,7 +1,5 @@
 """Regions evaluated in one session of onnxruntime: the bits of the model, or a reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

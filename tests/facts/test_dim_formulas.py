@@ -1,7 +1,5 @@
 """Formulas in place of names of dimensions."""
 
-from __future__ import annotations
-
 import pytest
 
 from xoptim.facts.dim_formulas import formula_of, size_in

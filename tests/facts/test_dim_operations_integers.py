@@ -1,7 +1,5 @@
 """Integers of 32 and 64 bits: a number that wraps around is never replaced by the exact one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Expressions stay small under all operations, and so do proofs over them."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The groups of operators hold what the operator sets say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import onnx

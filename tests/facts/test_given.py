@@ -1,7 +1,5 @@
 """Options that a caller gives: other objects are named in the error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

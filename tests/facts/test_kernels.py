@@ -1,7 +1,5 @@
 """The answers of `has_kernel` against what onnxruntime does with one node."""
 
-from __future__ import annotations
-
 import onnx
 import onnxruntime
 import pytest

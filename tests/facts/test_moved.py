@@ -1,7 +1,5 @@
 """The table of attributes that became operands, against the schemas."""
 
-from __future__ import annotations
-
 import onnx
 import pytest
 

@@ -1,7 +1,5 @@
 """Operators of the standard and of onnxruntime, by version."""
 
-from __future__ import annotations
-
 import pytest
 from onnx import TensorProto
 

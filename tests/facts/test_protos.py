@@ -1,7 +1,5 @@
 """Work on protobufs: what happens when memory ends."""
 
-from __future__ import annotations
-
 import errno
 import mmap
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes inputs a little: protobufs by their fields, texts by their words, and both by their bytes."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ With ``atheris`` installed (``pip install .[fuzz]``), what is mutated is guided 
 ``--runs``, a fixed sequence of mutations is tried. What breaks is written to ``--save`` and reported.
 """
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import importlib.util

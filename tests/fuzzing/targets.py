@@ -1,7 +1,5 @@
 """The targets of damaged inputs: each reads bytes, and may raise only the errors that are meant for users."""
 
-from __future__ import annotations
-
 import atexit
 import io
 import shutil

@@ -4,8 +4,6 @@ The inputs here are the same each time, and short; ``make fuzz-loaders`` goes on
 ``fuzz`` is installed.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The record of changes to a model."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import load

@@ -1,7 +1,5 @@
 """The view of a node that a shape formula reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

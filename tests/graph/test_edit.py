@@ -1,7 +1,5 @@
 """Replacing nodes: refused as a whole or done as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

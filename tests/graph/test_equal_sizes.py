@@ -1,7 +1,5 @@
 """Sizes of inputs that can only be equal."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime

@@ -1,7 +1,5 @@
 """Constants of which one copy of the elements that repeat is kept."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

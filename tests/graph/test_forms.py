@@ -1,7 +1,5 @@
 """The forms of a model in a file, and files that are taken for a model."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import pickle

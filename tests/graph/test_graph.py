@@ -1,7 +1,5 @@
 """The verbs, and what they keep up to date."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

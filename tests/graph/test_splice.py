@@ -1,7 +1,5 @@
 """Subgraphs whose nodes move out: names that clash, subgraphs of subgraphs, what is stored inside."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

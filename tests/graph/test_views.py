@@ -1,7 +1,5 @@
 """Views equal what numpy computes, whichever parts of them are read, and however they are composed."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Statements of a model beside its nodes: defaults of inputs, annotations, shapes of results, functions that hide operators."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Tests of odd inputs: rows of the table in ``docs/hostile.md``, and their checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command, in this process or in one of its own, in an empty folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

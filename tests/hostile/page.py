@@ -1,7 +1,5 @@
 """Write ``docs/hostile.md`` from the tests: ``python -m tests.hostile.page``."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The command in a process of its own, whose memory is measured and limited."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

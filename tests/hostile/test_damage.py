@@ -1,7 +1,5 @@
 """Parts of a model that a checker would refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import onnx

@@ -1,7 +1,5 @@
 """Weights in files of their own that are missing, too short, or outside the model's folder."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files that are not models, and paths that are not files."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

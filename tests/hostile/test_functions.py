@@ -1,7 +1,5 @@
 """Local functions: nested, recursive, overloaded, and called wrongly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

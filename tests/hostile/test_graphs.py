@@ -1,7 +1,5 @@
 """Invalid graphs, and graphs that are nearly empty."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

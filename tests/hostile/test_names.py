@@ -1,7 +1,5 @@
 """Names that are hard to write down."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page in the docs says what the tests say."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

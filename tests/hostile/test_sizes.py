@@ -1,7 +1,5 @@
 """Bombs: models of a few hundred bytes that need terabytes, and models that are large themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

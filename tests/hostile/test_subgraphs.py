@@ -1,7 +1,5 @@
 """If, Loop and Scan: captures from afar, names that clash, bodies that do not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import onnx

@@ -1,7 +1,5 @@
 """Full disks, read-only folders, interruptions, two at a time: existing files stay, and no other file is left."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Rare element types, and values that are not tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

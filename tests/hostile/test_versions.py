@@ -1,7 +1,5 @@
 """Operator sets and formats of all ages, unknown domains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import onnx

@@ -1,7 +1,5 @@
 """A node as shape formulas see it, without a graph, and facts about the results of a whole model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

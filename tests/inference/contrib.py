@@ -1,7 +1,5 @@
 """Facts about operators of onnxruntime's own domain against its runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Facts about models with subgraphs, checked against the onnx package and against runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

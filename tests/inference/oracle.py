@@ -1,7 +1,5 @@
 """Inferred facts against the shape inference of the onnx package and against runs of onnxruntime."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Attention, its linear variant, rotary embedding and caches of the standard operator set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """If, Loop, Scan, SequenceMap."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators that make tensors, or whose result size depends on values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators of onnxruntime's own domain, against its runs where it has a kernel for the CPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

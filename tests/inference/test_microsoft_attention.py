@@ -1,7 +1,5 @@
 """Attention operators of onnxruntime's own domain."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

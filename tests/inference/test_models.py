@@ -1,7 +1,5 @@
 """Facts about whole models: against the onnx package, against another symbolic inference, and against runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path

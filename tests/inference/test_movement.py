@@ -1,7 +1,5 @@
 """Operators that rearrange, cut and join axes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

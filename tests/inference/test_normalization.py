@@ -1,7 +1,5 @@
 """Normalization."""
 
-from __future__ import annotations
-
 import pytest
 from onnx import TensorProto
 

@@ -1,7 +1,5 @@
 """Formulas meet models that no checker has seen: they never raise, and never answer with what cannot be."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The test cases that the onnx package ships for its operators, of every operator and of its decomposition."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """RNN, GRU, LSTM."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

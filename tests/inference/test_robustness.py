@@ -1,7 +1,5 @@
 """A malformed model gives fewer facts; a formula never raises, and never breaks the rules of `Info`."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

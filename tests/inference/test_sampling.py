@@ -1,7 +1,5 @@
 """Resize, Upsample, grids and regions of interest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sequences and optionals."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Fourier transforms and windows."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

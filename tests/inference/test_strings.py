@@ -1,7 +1,5 @@
 """Operators on strings, and images decoded from bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The test cases of the onnx package, those with subgraphs too, after every dimension of their inputs became a symbol."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import onnx
 import pytest
 from onnx import TensorProto, TypeProto, helper

@@ -1,7 +1,5 @@
 """Shapes computed inside a model: what is known of every intermediate result, against runs."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Convolutions, pools and their inverses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From torch to ONNX; skipped where torch or its exporter is missing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

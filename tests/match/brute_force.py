@@ -1,7 +1,5 @@
 """A matcher that tries everything, straight from what a drawn pattern says and what stands in the file of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations

@@ -1,7 +1,5 @@
 """A profile of hypothesis for long runs: ``pytest tests/match/test_planting.py --hypothesis-profile=fuzz``."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(

@@ -1,7 +1,5 @@
 """Ways to break one condition of a pattern."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from tests.match.planting import CONCAT, SPLIT, Call, Fixed, Listed, Number, Operand, Outside, Parts, Pattern, Result, Variant

@@ -1,7 +1,5 @@
 """Random graphs in which copies of a pattern are planted, and copies in which one condition is broken."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random

@@ -1,7 +1,5 @@
 """Run one pattern on one small graph."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random patterns as data: drawn, written down as the source of a class, and expanded into their variants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product

@@ -1,7 +1,5 @@
 """A replacement that computes the same: the subgraph once more, each node as a call of a function of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The described source of every axis, checked by running the operator on changed operands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import permutations
 from typing import NamedTuple

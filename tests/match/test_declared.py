@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Conditions on operands that a pattern declares as class attributes."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Results of declarative patterns, and their replacements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

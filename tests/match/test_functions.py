@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Local functions that a pattern defines, and what new nodes take over from the old ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

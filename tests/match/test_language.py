@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """The language of patterns: alternatives, lists of operands, trees of sums, captured constants, values read elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

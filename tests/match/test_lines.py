@@ -1,7 +1,5 @@
 """Mistakes that only a match shows are reported with file and line."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any

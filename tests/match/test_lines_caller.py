@@ -1,7 +1,5 @@
 """The frame of a caller, by its distance."""
 
-from __future__ import annotations
-
 from types import FrameType
 
 from xoptim.match.lines import calling_frame

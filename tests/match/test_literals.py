@@ -1,7 +1,5 @@
 """Constants compared with the numbers of patterns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Conditions of declarative patterns on attributes and operands."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmark of the matcher runs, and counts attempts as it should; times are none of a test's business."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Mistakes in declared patterns are errors when the class is first used, strict or not; they name file, line and correction."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """The pairs of a partial match: none contradicts another one, and those of a choice are taken back before the next."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support import load, node_of

@@ -5,8 +5,6 @@ one condition is broken (`tests.match.garden`). What is found is compared with w
 that tries everything (`tests.match.brute_force`). Many more cases: ``make fuzz-match``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 from typing import Any

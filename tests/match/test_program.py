@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """The order in which the nodes of a pattern are looked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

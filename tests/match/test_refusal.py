@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """Why something did not match: the reason, the node, the line, and the way that led furthest."""
 
-from __future__ import annotations
-
 import inspect
 from threading import Thread
 

@@ -1,7 +1,5 @@
 """Regions above and below a node: what belongs to them, and what stops them."""
 
-from __future__ import annotations
-
 from tests.support import load, node_of
 from xoptim.match import GraphView, Node
 from xoptim.match.regions import Carried, Region, region_above, region_below

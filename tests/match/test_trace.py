@@ -1,6 +1,4 @@
 # mypy: disable-error-code="no-any-return"
-from __future__ import annotations
-
 import inspect
 
 import numpy as np
@@ -11,7 +9,7 @@ from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternB
 
 
 def test_what_is_written_down() -> None:
-    def pattern(g: PatternBuilder, x: Symbol, w: Constant, k: Scalar, low: Optional, n: "module.Scalar | None" = None):  # type: ignore[no-untyped-def] # noqa: UP037
+    def pattern(g: PatternBuilder, x: Symbol, w: Constant, k: Scalar, low: Optional, n: "module.Scalar | None" = None):  # type: ignore[no-untyped-def]
         t = g.op.Clip(x, low, None, domain="d", mode="m", attributes=ANY)
         return g.op.Add(t, 1.5), w
 

@@ -1,7 +1,5 @@
 """The methods that the seed document lists under "Available Patterns and API", and what came with them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto

@@ -1,7 +1,5 @@
 """The notes that patterns keep between nodes, while the graph is unchanged."""
 
-from __future__ import annotations
-
 import xoptim
 from tests.support import parse
 from xoptim.match import GraphView, MatchResult, Node, PatternOptimization, PatternRewriter

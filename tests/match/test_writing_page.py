@@ -1,7 +1,5 @@
 """The page about writing patterns tells the truth: its patterns do what their arrows say."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The source files of the project, parsed once."""
 
-from __future__ import annotations
-
 import ast
 import gc
 from dataclasses import dataclass

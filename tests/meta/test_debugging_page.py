@@ -1,7 +1,5 @@
 """The snippets of docs/debugging.md run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Optimizing gives the same bytes in every process, with any hash seed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The documentation is correct: pages are up to date, links have targets."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A graph is changed only by its verbs, a rewrite is made only by an edit, and only the edit undoes changes."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Code is not repeated: no run of equal lines stands in two places."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

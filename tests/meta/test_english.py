@@ -1,7 +1,5 @@
 """Plain technical English: docstrings do not begin with a nominal "what", and no text personifies programs."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The scripts in ``examples`` run, and the pattern pack beside them is found, checked and used."""
 
-from __future__ import annotations
-
 import logging
 import runpy
 import sys

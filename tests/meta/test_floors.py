@@ -1,7 +1,5 @@
 """Imports go down only: a room imports rooms below it, and none above."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

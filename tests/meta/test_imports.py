@@ -1,7 +1,5 @@
 """`import xoptim` does not import heavy packages."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Limits of the code: lengths of files, classes and functions, parameters, prints, environment reads, forms of patterns."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Iterator

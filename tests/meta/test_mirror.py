@@ -1,7 +1,5 @@
 """The tests mirror the tree: ``xoptim/room/file.py`` is tested in ``tests/room/test_file.py``, or ``test_file_topic.py``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.meta.sources import ROOT

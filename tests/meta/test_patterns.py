@@ -1,7 +1,5 @@
 """Every built-in pattern has documentation, a name and a file by the same rules."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

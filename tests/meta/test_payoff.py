@@ -1,7 +1,5 @@
 """Every fusion was measured, and those that are applied by default pay."""
 
-from __future__ import annotations
-
 import re
 
 import xoptim

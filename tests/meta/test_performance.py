@@ -1,7 +1,5 @@
 """The README shows rows of docs/performance.md, and the page has a column for each of our selections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchmarks.performance import PAGE, TOOLS, mean, number_of_nodes, table

@@ -1,7 +1,5 @@
 """The scripts in ``examples/pipelines`` run where the packages that they show are installed."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The page about lower precision: its snippet runs, in its order, and each step gives what the page says."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter

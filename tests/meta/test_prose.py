@@ -1,7 +1,5 @@
 """Prose that a native would write: phrases that betray a translation stay rare in docstrings, comments and pages."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

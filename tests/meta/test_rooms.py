@@ -1,7 +1,5 @@
 """The pages that name the rooms of the house name all of them, on the floors where they are."""
 
-from __future__ import annotations
-
 import re
 
 from tests.meta.sources import FOLDERS, ROOT

@@ -1,7 +1,5 @@
 """The sources of the site: pictures in place of flowcharts, every page in the index, links that lead to pages."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """Every snippet of the README and of the guides runs: here, or in the test of the page."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import os

@@ -1,7 +1,5 @@
 """Types that a type checker infers for the public functions."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

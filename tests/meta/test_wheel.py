@@ -1,7 +1,5 @@
 """The wheel and the source distribution contain every module."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ A sample of all mutants of cosmic-ray is tried one by one in a copy of the repos
 fails (or takes for ever). Those that survive are printed: each is a condition that no test needs.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -1,7 +1,5 @@
 """Raise a model from text, and compare both in onnxruntime."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

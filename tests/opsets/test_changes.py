@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from xoptim.opsets.changes import additions, breaks, next_version, operators, versions

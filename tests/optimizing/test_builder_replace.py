@@ -1,7 +1,5 @@
 """Replacing one result by another in a builder: who reads it, names of outputs, order, and what is refused."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """The proof as a part of the library: what `optimize(verify=...)` and `verify` give and raise."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -164,7 +162,6 @@ def test_verify() -> None:
                                                   (ValidationOptions, ValidationChanges)])  # fmt: skip
 def test_keywords_are_the_fields_of_the_options(options: Any, changes: Any) -> None:
     declared = {field.name: field.type for field in fields(options)}
-    assert list(declared) == list(changes.__annotations__)
-    assert declared == {name: reference.__forward_arg__ for name, reference in changes.__annotations__.items()}
+    assert list(declared.items()) == list(changes.__annotations__.items())
     assert not changes.__required_keys__
     assert all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(options))

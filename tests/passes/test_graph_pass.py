@@ -1,7 +1,5 @@
 """The passes of the optimizer: each runs over a model, or one graph of it, and counts its changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

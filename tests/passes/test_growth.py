@@ -1,7 +1,5 @@
 """How many bytes folding may add to a model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

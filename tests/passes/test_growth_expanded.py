@@ -1,7 +1,5 @@
 """Constants that repeat along axes take no room: they are computed, by one node each, where they do not fit into the model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The producers of a product's operands decide which kernel runs it: equal numbers, but not equal bits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

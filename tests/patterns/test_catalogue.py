@@ -1,7 +1,5 @@
 """Every installed pattern rewrites its examples as declared, and leaves the numbers of near misses unchanged."""
 
-from __future__ import annotations
-
 import pytest
 
 from xoptim import Example, PatternOptimization, installed_patterns, optimize

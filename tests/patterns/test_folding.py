@@ -1,7 +1,5 @@
 """The guard of all constants that patterns derive from constants."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """The work that patterns do grows with the size of a graph, not with its square: counted in calls, not in seconds."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import FrameType

@@ -5,8 +5,6 @@ applied together, to their fixed point, and all tables of the graph are checked;
 compared. ``make pairs`` compares all pairs.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Every pattern that multiplies stored weights refuses products that leave the range of their type or lose digits there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -3,8 +3,6 @@
 Each is a rewrite that once went wrong. Most are left as they are now; some are rewritten in another way.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Proofs about shapes across several operators, which a single pattern could not make."""
 
-from __future__ import annotations
-
 import xoptim
 from xoptim.facts.dims import broadcast, dim_min, named
 from xoptim.testing.models import parse

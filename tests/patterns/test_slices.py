@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from xoptim.patterns._slices import cut_of, span_of
 

@@ -1,7 +1,5 @@
 """The part of a model between some values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A fixed leading size made symbolic, where that stays valid."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

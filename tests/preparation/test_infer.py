@@ -1,7 +1,5 @@
 """Shapes of all results, declared in the model."""
 
-from __future__ import annotations
-
 import onnx
 
 from tests.support import parse

@@ -1,7 +1,5 @@
 """Inputs and outputs of a model: other names, further ones, fewer; texts that it carries."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

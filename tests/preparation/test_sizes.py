@@ -1,7 +1,5 @@
 """Sizes written into a model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import onnx

@@ -1,7 +1,5 @@
 """Draw graphs until stopped, with fresh randomness; keep what fails: ``make fuzz`` or ``python -m tests.properties``."""
 
-from __future__ import annotations
-
 import logging
 import secrets
 import sys

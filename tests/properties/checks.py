@@ -1,7 +1,5 @@
 """Properties of any graph and any optimization."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

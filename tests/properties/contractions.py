@@ -1,7 +1,5 @@
 """Moves that sum over axes: reductions, products of matrices, windows, normalizations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

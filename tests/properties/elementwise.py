@@ -1,7 +1,5 @@
 """Moves that work element by element."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

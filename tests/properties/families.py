@@ -1,7 +1,5 @@
 """Moves that follow each other as patterns like them."""
 
-from __future__ import annotations
-
 from tests.properties import contractions as c
 from tests.properties import elementwise as e
 from tests.properties import movement as m

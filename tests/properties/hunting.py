@@ -1,7 +1,5 @@
 """Draw graphs, check them, shrink what fails."""
 
-from __future__ import annotations
-
 import math
 import time
 import traceback

@@ -1,7 +1,5 @@
 """Moves that carry elements elsewhere, and the arithmetic of shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models on which something once failed, kept as the files that ONNX keeps test data in."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

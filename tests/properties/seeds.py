@@ -1,7 +1,5 @@
 """Moves that write what exporters write, so that patterns find something; all steps stay in reach of others."""
 
-from __future__ import annotations
-
 import math
 
 from tests.properties.elementwise import add, divide, multiply

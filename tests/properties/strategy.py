@@ -1,7 +1,5 @@
 """Random valid graphs as a strategy of hypothesis, so that what fails can shrink."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from tests.properties import contractions, elementwise, families, movement, seeds, subgraphs

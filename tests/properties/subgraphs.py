@@ -1,7 +1,5 @@
 """Moves with inner graphs, and moves that repeat what is there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import onnx

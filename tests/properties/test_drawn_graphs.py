@@ -1,7 +1,5 @@
 """Random graphs of many operators: optimized with everything they stay what they were, and nothing that was promised breaks."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Earlier failures are checked in each run; and the ways to find, shrink and keep a failure work."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rewrites of choices, masks and comparisons."""
 
-from __future__ import annotations
-
 from tests.reach.rows import Refused, Row, Theme
 
 THEME = Theme(

@@ -1,7 +1,5 @@
 """Rewrites of branches, loops and recurrent layers."""
 
-from __future__ import annotations
-
 from tests.reach.rows import Refused, Row, Theme
 
 _ROUND = "round (int64 i, bool d, float[a] s) => (bool e, float[a] t)"

@@ -1,7 +1,5 @@
 """Forms of one operation that onnxruntime computes at different speeds."""
 
-from __future__ import annotations
-
 from tests.reach.rows import Refused, Row, Theme
 
 THEME = Theme(

@@ -1,7 +1,5 @@
 """Rewrites of axes that are merged, split, moved, put in and taken out."""
 
-from __future__ import annotations
-
 from tests.reach.rows import Refused, Row, Theme
 
 THEME = Theme(

@@ -1,7 +1,5 @@
 """Write ``docs/reach.md`` from the table: ``python -m tests.reach.page``; with the id of a row, show its model."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

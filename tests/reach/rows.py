@@ -1,7 +1,5 @@
 """Rewrites that optimizers of ONNX graphs have, each as a tiny model: rows of ``docs/reach.md``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

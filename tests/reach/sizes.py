@@ -1,7 +1,5 @@
 """Rewrites of sizes, and tensors of one number."""
 
-from __future__ import annotations
-
 from tests.reach.rows import Refused, Row, Theme
 
 THEME = Theme(

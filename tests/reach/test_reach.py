@@ -1,7 +1,5 @@
 """No rewrite of the page is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.reach.page import TARGET, operators, page, reached, rows, themes

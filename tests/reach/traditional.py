@@ -1,7 +1,5 @@
 """Rewrites of models that converters of scikit-learn, LightGBM and XGBoost write."""
 
-from __future__ import annotations
-
 from tests.reach.rows import Refused, Row, Theme
 
 _SCALER = "ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x)"

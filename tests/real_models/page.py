@@ -1,7 +1,5 @@
 """The page about the models out of published packages, and the lines that are printed while they are tried."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath

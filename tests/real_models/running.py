@@ -1,7 +1,5 @@
 """Running the plain command on a model, in a process of its own, and judging how it ended."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

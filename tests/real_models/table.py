@@ -1,7 +1,5 @@
 """The trained models that are tried, and the published packages that carry them. Data only."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

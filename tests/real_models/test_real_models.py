@@ -1,7 +1,5 @@
 """The parts of ``make real-models`` that need no network, on packages and runs that are made up here."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile

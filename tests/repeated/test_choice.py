@@ -1,7 +1,5 @@
 """Operations that are not computed together."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

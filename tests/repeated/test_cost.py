@@ -1,7 +1,5 @@
 """Estimates of the time of nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import load

@@ -1,7 +1,5 @@
 """Groups of equal nodes: planted towers are found exactly, and nothing else is looked at."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Regions that are stacked by default, and those that are stacked only when asked."""
 
-from __future__ import annotations
-
 import onnx
 import pytest
 

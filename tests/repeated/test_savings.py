@@ -1,7 +1,5 @@
 """The number of nodes of a stack, while other groups are given up: as if it were counted anew."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

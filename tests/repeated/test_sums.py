@@ -1,7 +1,5 @@
 """Sums that are written as several Adds: joins of lanes, and groups of them."""
 
-from __future__ import annotations
-
 import random
 from functools import reduce
 

@@ -1,7 +1,5 @@
 """Operations that are computed together: each operator, towers of them, and the order of lanes."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Graphs of towers: the same operations several times side by side, on operands of their own."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Models of reports: small ones with the structure of well-known networks, and their reports."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

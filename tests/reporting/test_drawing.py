@@ -1,7 +1,5 @@
 """Drawings of models."""
 
-from __future__ import annotations
-
 from tests.support import load
 from xoptim.reporting.drawing import draw, scopes_of, to_json
 

@@ -1,7 +1,5 @@
 """Figures of reports as text."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import load

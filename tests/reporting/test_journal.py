@@ -1,7 +1,5 @@
 """Records of optimizations."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.reporting.models import recorded

@@ -1,7 +1,5 @@
 """Places of boxes."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import load

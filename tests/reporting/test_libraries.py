@@ -1,7 +1,5 @@
 """Libraries that are optional."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The relation of the nodes of two models."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.reporting.models import recorded

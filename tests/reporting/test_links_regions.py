@@ -1,7 +1,5 @@
 """Changes between models whose rewrites were not recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import load

@@ -1,7 +1,5 @@
 """The page as text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

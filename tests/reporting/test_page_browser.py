@@ -1,7 +1,5 @@
 """The page in a browser: reading, searching, clicking, keys, printing. ``make test-browser`` installs what they need."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import replace

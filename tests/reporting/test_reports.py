@@ -1,7 +1,5 @@
 """Reports from Python."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Patterns that almost apply."""
 
-from __future__ import annotations
-
 from tests.support import load
 from xoptim.reporting.reports import nearest_misses
 

@@ -1,7 +1,5 @@
 """A pattern file that is made from nodes of a model works from the start."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The template of a pattern is itself a pattern that passes everything."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

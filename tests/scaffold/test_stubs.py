@@ -1,7 +1,5 @@
 """The types of ``g.op``: current, and checked by mypy."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Python snippets of the pattern optimizer's document as they stand there, but for their import lines."""
 
-from __future__ import annotations
-
 EXPORT = """
 import torch
 from xoptim.doc import pretty_onnx

@@ -1,8 +1,6 @@
 # mypy: disable-error-code="no-any-return"
 """The document about optimization patterns of circuits, section by section: a layer is a node, a parameter a constant."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Nodes that compute the same are merged by the optimizer itself. Folding layers w
 of several roots, written here as anybody could: the pattern looks for the group, its `apply` is the fold group function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The document about folding circuits, step by step, as the pass `Repeated` does it."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 

@@ -1,7 +1,5 @@
 """The document of the pattern optimizer: its snippets run as they stand and do what it says."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 import re

@@ -1,7 +1,5 @@
 """The section "Available Patterns and API" of the document: each method exists and does what its sentence says."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The environment variables of the pattern optimizer's document."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The second half of the document about graph optimization: the database, queries, registration, and the order of groups."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The document on graph optimization, up to its database: global and local rewriters, navigators, shortcuts."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -3,8 +3,6 @@
 The sections are those of the document: rewriting subgraphs, lexing, building the subgraph, matching, replacing, trying it out.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

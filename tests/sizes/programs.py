@@ -1,7 +1,5 @@
 """Random programs of sizes, whose results are outputs."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

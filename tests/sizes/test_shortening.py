@@ -1,7 +1,5 @@
 """Programs of sizes become shorter and give the same sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each one does what the examples say. What they do wrong shows in models that only the harness makes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two patterns in one model: examples of both spliced so that they interact, and optimized in every order."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The harness sees what is wrong with patterns that are wrong, and nothing where nothing is."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

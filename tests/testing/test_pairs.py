@@ -1,7 +1,5 @@
 """The check of pairs of patterns finds what it is there for."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

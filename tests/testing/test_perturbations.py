@@ -1,7 +1,5 @@
 """The harness finds defects by itself, in models that it derives from the examples of a pattern."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Patterns with one defect each, of the kinds that are found in the wild. The harness must see every one of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

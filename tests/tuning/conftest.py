@@ -1,7 +1,5 @@
 """Times that are given, in place of those of a clock."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

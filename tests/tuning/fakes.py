@@ -1,7 +1,5 @@
 """A meter without a clock: true times and the width of intervals are given."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The models of recipes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

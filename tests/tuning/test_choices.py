@@ -1,7 +1,5 @@
 """The search space: groups of patterns, and the variations of a choice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Passes of small models, and the budget of time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

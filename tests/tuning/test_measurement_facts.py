@@ -1,7 +1,5 @@
 """The measurement: values, facts about a model, the number of challengers that fit into memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import parse

@@ -1,7 +1,5 @@
 """The search with given times: no clock, no onnxruntime."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

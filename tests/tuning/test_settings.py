@@ -1,7 +1,5 @@
 """The file with the settings of a session: round trip, damage, the session that it makes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

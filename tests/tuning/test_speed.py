@@ -1,7 +1,5 @@
 """Results that are kept as far as they are not slower, with given times."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

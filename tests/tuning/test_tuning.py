@@ -1,7 +1,5 @@
 """`xoptim.tune` on small models, with given times; and the files that it writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers that a model compares with sizes: those that meet an open axis or a position, and no others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import numpy_helper

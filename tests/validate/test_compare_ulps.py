@@ -1,7 +1,5 @@
 """Distances in units in the last place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """The same validation on a GPU, where onnxruntime has its CUDA execution provider."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx

@@ -1,7 +1,5 @@
 """Noise is judged beside the elements that it moves: peaks neither hide nor excuse thousands of small numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Sizes above the constants of a model, and empty axes: a rewrite that holds in between only is found."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

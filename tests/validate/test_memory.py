@@ -1,7 +1,5 @@
 """The memory of a proof: one session at a time, weights that stay in their files, results on disk."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Iterator

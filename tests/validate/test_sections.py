@@ -1,7 +1,5 @@
 """Models whose weights do not fit into memory are compared section by section."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

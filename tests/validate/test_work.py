@@ -1,7 +1,5 @@
 """The work of a run, and the budget of the runs: by operations, never by the clock."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import parse

@@ -1,7 +1,5 @@
 """The public functions for diagnosis: why a pattern does not apply, where it applies, and which rewrite changes a result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The differences of two models: `diff`, and `diff_values`, which finds where their values first differ."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 

@@ -1,7 +1,5 @@
 """Changes of a model that are not optimizations: `prepare`, `extract` and `infer`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rules in text form, read from files, registered, or run alone one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """Passes written by users: functions and classes that change the `GraphBuilder` of a whole model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ Standard input is a pipe that the process which runs the batch holds open: the c
 that came about.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

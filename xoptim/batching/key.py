@@ -1,7 +1,5 @@
 """The hash that tells whether a model is done: of its content, of the options, and of the versions of the programs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The models of a batch, and the files of their results."""
 
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import Iterator, Sequence

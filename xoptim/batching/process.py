@@ -1,7 +1,5 @@
 """The process of one model."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The records of a batch, a line of ``results.jsonl`` for each model, and the report of all."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """``xoptim.batch``: optimize many models, here or on the workers of a Dask cluster."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence

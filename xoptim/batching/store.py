@@ -1,7 +1,5 @@
 """The folder of a batch: results are published one by one, by one process at a time."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

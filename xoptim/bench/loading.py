@@ -1,7 +1,5 @@
 """The time to load a model and the memory that its session takes, measured in a process of its own."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Run models side by side."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median, quantiles

@@ -1,7 +1,5 @@
 """The time of each operator, from onnxruntime's profiler."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

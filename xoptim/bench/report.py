@@ -1,7 +1,5 @@
 """The report of a measurement, and its figures as text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rounds of runs: every model once a round, in another order each time; and the ratio of two times, with its interval."""
 
-from __future__ import annotations
-
 import random
 import sys
 import time

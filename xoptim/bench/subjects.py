@@ -1,7 +1,5 @@
 """The models of a benchmark as files, and the values that they run on."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Where a block begins: copies at the ends that the search missed, and the cut between one copy and the next."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Container, Sequence
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """A block that repeats, and how it grows from one node of each copy along operands and readers."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

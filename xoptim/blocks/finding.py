@@ -1,7 +1,5 @@
 """Find the blocks that repeat in a graph: the blocks that leave the fewest nodes when they are written once."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Sequence

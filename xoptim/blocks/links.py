@@ -1,7 +1,5 @@
 """The nodes of a graph as numbers, with the links between them, and classes of nodes that look alike."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Write blocks that repeat as local functions, which are called once for each copy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The modules from which nodes come, if the exporter left their names, and the names of blocks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Find the installed patterns: the built-in catalogue and the packs of third parties, all by entry point."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import pkgutil

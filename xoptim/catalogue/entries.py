@@ -1,7 +1,5 @@
 """Entries of the database, and the index from words to entries."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Selection of patterns: ``"default+onnxruntime-Gelu"``, queries, lists of names, classes and instances."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from xoptim.catalogue.database import database

@@ -1,7 +1,5 @@
 """The differences of two models: nodes by structure and by name, constants, inputs and outputs."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping

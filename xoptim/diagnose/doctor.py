@@ -1,7 +1,5 @@
 """The state of an installation: versions, execution providers, packs, and patterns that would not run here."""
 
-from __future__ import annotations
-
 import platform
 from collections import Counter
 from dataclasses import dataclass

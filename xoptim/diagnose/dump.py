@@ -1,7 +1,5 @@
 """Write both sides of each rewrite as models that can run, and compare them later."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Check every rewrite alone: run the matched nodes and their replacement on values of a recorded run."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

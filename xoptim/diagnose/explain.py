@@ -1,7 +1,5 @@
 """Why a pattern does not match: every anchor candidate, the first condition that failed there, and advice about it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace

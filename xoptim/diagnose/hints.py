@@ -1,7 +1,5 @@
 """Ways to make an optimized model smaller: a newer operator set, or options of the command."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Reduce a model to a few nodes that reproduce a fault (delta debugging, Zeller and Hildebrandt 2002)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 

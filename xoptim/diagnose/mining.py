@@ -1,7 +1,5 @@
 """The subgraphs of a few nodes that occur most often in models, by the expression that they compute."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The optimizations of one model, the report of the last one, and the matches that others took."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Registries: the rules that are applied where a chain matches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias, TypeVar, overload
 

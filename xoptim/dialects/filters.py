@@ -1,7 +1,5 @@
 """Conditions that rules in text form name: ``ok = filter.same_shape (a, b)``."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias

@@ -1,7 +1,5 @@
 """Local rewriters: one function that receives one node and returns the results that replace the node's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeAlias

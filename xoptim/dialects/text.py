@@ -1,7 +1,5 @@
 """Rules in text form: pairs of ONNX functions, the subgraph to find and its replacement."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Functions of rules in text form: read from ONNX text with their places, then checked and parsed."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

@@ -1,7 +1,5 @@
 """Match and apply one pattern at one node, record the origin of new nodes, and handle any error that a pattern raises."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from time import perf_counter

@@ -1,7 +1,5 @@
 """The environment variables for debugging. They are read only here, once, when options are made."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The events of an optimization, as one stream for the log, statistics, dumps and progress bars."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Find matches without applying any: the matches that a round would choose."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import onnx

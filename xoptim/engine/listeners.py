@@ -1,7 +1,5 @@
 """Listeners to the events of an optimization: statistics, limits for endless optimizations, and ``PATTERNNOREMOVE``."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Any, ClassVar

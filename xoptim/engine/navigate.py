@@ -1,7 +1,5 @@
 """Navigators: passes that visit the nodes of a model once and apply patterns there."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 from functools import partial
 from typing import Any, ClassVar

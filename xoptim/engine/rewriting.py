@@ -1,7 +1,5 @@
 """The passes that run other passes: folding and merging until nothing changes, and the selected patterns and passes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Optimize a model by a list of passes; the loop of patterns is in one of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.blocks.finding import Repetition

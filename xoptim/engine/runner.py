@@ -1,7 +1,5 @@
 """Run one pass within an optimization."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from time import perf_counter
 

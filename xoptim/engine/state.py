@@ -1,7 +1,5 @@
 """The state of the optimization of a model, shared by the loop, by passes and by listeners."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The nodes to match again: those that changed, and those near a change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from xoptim.graph.graph import Graph

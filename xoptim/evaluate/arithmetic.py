@@ -1,7 +1,5 @@
 """Numpy kernels of exact arithmetic: integers, and the operations that IEEE 754 defines to the last bit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

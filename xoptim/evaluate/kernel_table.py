@@ -1,7 +1,5 @@
 """The table of numpy kernels, the view of a node that a kernel reads, and the checks that kernels share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Protocol, TypeAlias

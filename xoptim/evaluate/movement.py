@@ -1,7 +1,5 @@
 """Numpy kernels of operators that move elements without arithmetic, and of those that read shapes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import accumulate

@@ -3,8 +3,6 @@
 Both give the bits that the unoptimized model computes on onnxruntime's CPU provider, or decline.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

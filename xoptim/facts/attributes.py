@@ -1,7 +1,5 @@
 """Attributes between their protobuf form and Python values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

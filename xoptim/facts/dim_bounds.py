@@ -1,7 +1,5 @@
 """Bounds of symbolic dimensions: interval arithmetic, and proofs that open operations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Formulas that exporters write in place of the name of a dimension, such as ``past + seq``."""
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """Division, maximum, minimum, broadcasting and wrapping of symbolic dimensions."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Sequence

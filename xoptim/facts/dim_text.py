@@ -1,7 +1,5 @@
 """Text of symbolic dimensions, in Python syntax."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.facts.polynomials import Atom, Monomial, Terms

@@ -9,8 +9,6 @@ Expressions are small: a result that would be large, deep or of high degree is a
 for the same operation on the same operands, with known bounds only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Element types: numpy counterparts, groups, tolerances, and conversions between them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 

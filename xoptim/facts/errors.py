@@ -1,7 +1,5 @@
 """Errors that a user may see. Each message is one line that says what to do."""
 
-from __future__ import annotations
-
 
 class XoptimError(Exception):
     """Base of all errors raised on purpose."""

@@ -1,7 +1,5 @@
 """Operators of the standard domain that treat the shapes of their operands alike."""
 
-from __future__ import annotations
-
 from typing import Final
 
 BROADCASTING: Final = (

@@ -5,8 +5,6 @@ operators that fusions create are listed here, as onnxruntime's page "Supported 
 (`docs/OperatorKernels.md`) documents them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Modules that are imported at the first access to an attribute."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 from typing import Any

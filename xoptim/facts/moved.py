@@ -1,7 +1,5 @@
 """Attributes that became operands in later versions of the standard operator set."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final, Literal, NamedTuple
 

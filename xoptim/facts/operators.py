@@ -1,7 +1,5 @@
 """Whether a call of an operator can be expressed: the operator exists, and so do its attributes and operands."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple

@@ -4,14 +4,12 @@ A polynomial without its constant term is a tuple of ``(monomial, coefficient)``
 monomial is a tuple of ``(atom, exponent)`` pairs in the order of the atoms.
 """
 
-from __future__ import annotations
-
 import itertools
 from hashlib import blake2b
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 from weakref import ReferenceType, ref
 
-Bounds: TypeAlias = "tuple[int | None, int | None]"
+Bounds: TypeAlias = tuple[int | None, int | None]
 Item = TypeVar("Item")
 
 _KINDS: Final = {
@@ -126,10 +124,10 @@ def opaque_atom(digest: bytes, bounds: Bounds, *, numbered: bool) -> Atom:
     return atom
 
 
-Factor: TypeAlias = "tuple[Atom, int]"
-Monomial: TypeAlias = "tuple[Factor, ...]"
-Term: TypeAlias = "tuple[Monomial, int]"
-Terms: TypeAlias = "tuple[Term, ...]"
+Factor: TypeAlias = tuple[Atom, int]
+Monomial: TypeAlias = tuple[Factor, ...]
+Term: TypeAlias = tuple[Monomial, int]
+Terms: TypeAlias = tuple[Term, ...]
 
 
 def degree(monomial: Monomial) -> int:

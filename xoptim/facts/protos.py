@@ -1,7 +1,5 @@
 """Work on protobufs that several rooms need."""
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import sys

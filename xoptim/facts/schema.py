@@ -1,7 +1,5 @@
 """Facts of the operator sets: defaults, commutativity, determinism, versions."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arithmetic on axes and shapes, for all operators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from xoptim.facts.dims import broadcast

@@ -29,8 +29,6 @@ from xoptim.facts.polynomials import (
     term_order,
 )
 
-Dim: TypeAlias = "int | SymbolicDim"
-
 LARGEST_SIZE: Final = 2**48 - 1
 """No tensor of a run has more elements, so no axis is longer: a process addresses less memory than that."""
 MOST_TERMS: Final = 32
@@ -201,6 +199,8 @@ class SymbolicDim:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a symbolic dimension is the same object as its equals: it cannot leave its process")
 
+
+Dim: TypeAlias = int | SymbolicDim
 
 DIMS: Final = Table[SymbolicDim]()
 ATOMS: Final = Table[Atom]()

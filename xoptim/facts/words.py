@@ -1,7 +1,5 @@
 """Words of messages: suggestions for those that do not exist, and numbers of things and bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """Write files beside their targets, then move them into place: an incomplete file is never visible."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Record the changes to a model while some code runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

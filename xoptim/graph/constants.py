@@ -1,7 +1,5 @@
 """Decide which results are constant, and compute their values on demand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The interface through which the shape formulas read a node of a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Write weights into one file of external data: in the order of their use, aligned, in parts, on several threads."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

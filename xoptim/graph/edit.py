@@ -1,7 +1,5 @@
 """A transaction, the only way in which a rewrite changes a graph: it is checked, then committed completely or dropped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self

@@ -4,8 +4,6 @@ A product of matrices fails where their inner sizes differ, so that two names fo
 that gives a result. Without this, keys of a cache and its values would be of different lengths for all that is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from xoptim.facts.dims import Dim, substitute

@@ -1,7 +1,5 @@
 """Constants that repeat along axes: one copy is kept, and a node writes them where the model has no room for the whole."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Export a `Model` to protobufs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The external data of a model: which tensors and files they are, how large, and whether they can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ranges of bytes of files: holes, copies made by the kernel, and writes at a position."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The forms of a model in a file: a protobuf, or one of the text forms of ONNX; and files that are often taken for a model."""
 
-from __future__ import annotations
-
 import re
 from typing import Final, Literal, TypeAlias
 

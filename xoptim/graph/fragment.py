@@ -1,7 +1,5 @@
 """Extract nodes of a graph, or both sides of a rewrite, as models that can run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Replace calls of local functions by their bodies."""
 
-from __future__ import annotations
-
 import graphlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

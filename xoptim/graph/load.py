@@ -1,7 +1,5 @@
 """Load protobufs into a `Model`."""
 
-from __future__ import annotations
-
 import gc
 import graphlib
 import heapq

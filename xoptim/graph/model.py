@@ -1,7 +1,5 @@
 """The model: the main graph, the local functions, and the other fields of a model, which are kept unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Set
 from pathlib import Path
 

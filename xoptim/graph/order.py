@@ -1,7 +1,5 @@
 """Order maintenance: a doubly linked list of labelled nodes, so that the order of two nodes is one comparison of labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from xoptim.graph.node import Node

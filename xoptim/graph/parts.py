@@ -1,7 +1,5 @@
 """Tensors that are read in parts, so that their size does not matter."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from abc import abstractmethod

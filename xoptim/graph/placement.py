@@ -1,7 +1,5 @@
 """Where the new nodes of a rewrite go in the order of a graph, and which nodes must move for them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from xoptim.facts.errors import Declined

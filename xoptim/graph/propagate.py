@@ -1,7 +1,5 @@
 """Infer facts about results: of a whole graph after loading, and of the nodes that a rewrite creates."""
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set

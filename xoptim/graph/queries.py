@@ -1,7 +1,5 @@
 """Queries about a graph that are common to builders and patterns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xoptim.facts.info import Shape

@@ -1,7 +1,5 @@
 """Make the readers of one result read another one."""
 
-from __future__ import annotations
-
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

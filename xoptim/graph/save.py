@@ -1,7 +1,5 @@
 """Write models: the weights beside the target first, then all files into place when the model is approved."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress

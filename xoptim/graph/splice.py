@@ -1,7 +1,5 @@
 """Copy the nodes of a subgraph into the enclosing graph, or change the subgraph of a node."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """A constant as the protobuf of a model holds it, its data inside or in an external file."""
 
-from __future__ import annotations
-
 import math
 import stat
 import sys

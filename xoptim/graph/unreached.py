@@ -4,8 +4,6 @@ A branch may compute an invalid shape, such as two -1 for a Reshape. As long as 
 They refuse it when the shape is stored, because they infer the shapes in all branches first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 

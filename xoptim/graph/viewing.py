@@ -1,7 +1,5 @@
 """Nodes whose results are views of large stored constants: movements, casts, sums and products, concatenations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final, TypeAlias

@@ -3,8 +3,6 @@
 A view takes no memory. Its type and shape are known, its numbers are read when they are needed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Traverse a graph: what a node reads, which nodes read a result; move nodes in the order."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from xoptim.graph.graph import Graph

@@ -1,7 +1,5 @@
 """Inference of shapes, types and values from the operators."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 

@@ -1,7 +1,5 @@
 """Reading of attributes and shapes that may be malformed: the functions return ``None`` instead of raising."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from xoptim.facts.dims import Dim

@@ -1,7 +1,5 @@
 """Attention of the standard operator set (23 and later), LinearAttention and CausalConvWithState."""
 
-from __future__ import annotations
-
 from xoptim.facts.dims import Dim, exact_quotient, floor_div
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.arguments import dim_of, dtype_of, integer, known, natural, shape_of

@@ -1,7 +1,5 @@
 """Operators that move, insert, drop and merge axes: Transpose, Squeeze, Unsqueeze, Reshape, Flatten."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import is_not
 

@@ -1,7 +1,5 @@
 """Elementwise operators of two operands with multidirectional broadcasting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Where, Max, Min, Sum, Mean and Clip, and what all broadcasting operators share: sizes and facts of operands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

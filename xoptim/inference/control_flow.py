@@ -1,7 +1,5 @@
 """If, Loop, Scan and SequenceMap."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from onnx import TensorProto

@@ -1,7 +1,5 @@
 """Convolutions: plain, quantized, fused, deformable, channels last and transposed."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.info import Shape

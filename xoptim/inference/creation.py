@@ -1,7 +1,5 @@
 """Tensors made from attributes, shapes, bounds or random numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Shapes and types of operators without a formula, as the ``onnx`` package infers them for one node."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final

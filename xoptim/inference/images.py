@@ -1,7 +1,5 @@
 """Operators on images: sampling at points and in regions, blocks, decoding."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, exact_quotient, floor_div, product

@@ -1,7 +1,5 @@
 """Matrix products, onnxruntime's included, and Einsum."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A cache that shares its buffer between past and present keeps its length; any other grows by the new tokens.
 """
 
-from __future__ import annotations
-
 from xoptim.facts.dims import Dim, dim_max, exact_quotient
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of

@@ -1,7 +1,5 @@
 """onnxruntime's operators that move, select and hash elements."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_max, floor_div

@@ -1,7 +1,5 @@
 """Normalizations, and onnxruntime's fusions around them."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import floor_div

@@ -1,7 +1,5 @@
 """Operators that join, cut, stretch and pad along axes: Concat, Split, Expand, Tile and Pad."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim, broadcast, ceil_div, exact_quotient, floor_div

@@ -1,7 +1,5 @@
 """Pools, and their inverse MaxUnpool."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.info import Info, Shape

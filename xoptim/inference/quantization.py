@@ -1,7 +1,5 @@
 """Operators that quantize, and onnxruntime's on quantized tensors: where a zero point is absent, types follow the operands."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim

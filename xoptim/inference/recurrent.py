@@ -1,7 +1,5 @@
 """RNN, GRU, LSTM, and onnxruntime's quantized LSTM."""
 
-from __future__ import annotations
-
 from xoptim.facts.dims import Dim, exact_quotient
 from xoptim.facts.info import Info
 from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, text

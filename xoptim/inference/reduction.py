@@ -1,7 +1,5 @@
 """Reductions over axes, ArgMax and ArgMin."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

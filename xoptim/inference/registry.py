@@ -1,7 +1,5 @@
 """The table of shape formulas and the view of a node that a formula reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 

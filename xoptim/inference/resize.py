@@ -3,8 +3,6 @@
 Runtimes multiply in 32-bit floats; a symbolic size is scaled only by numbers for which that product is exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Operators that select or write by value or position: Gather, Scatter, NonZero, Unique, Compress, OneHot, TopK."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

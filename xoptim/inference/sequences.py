@@ -4,8 +4,6 @@ One object holds the facts about all items. A dimension with an anonymous symbol
 item, so reading an item gives it a new one.
 """
 
-from __future__ import annotations
-
 import onnx
 from onnx import TensorProto
 

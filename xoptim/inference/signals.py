@@ -1,7 +1,5 @@
 """DFT, STFT, windows and the mel weight matrix."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, floor_div

@@ -1,7 +1,5 @@
 """Slice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -12,7 +10,7 @@ from xoptim.inference.arguments import fresh_shape, is_given, listed, listed_cou
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import valued
 
-Span: TypeAlias = "tuple[Dim, Dim, int]"
+Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""
 
 _FAR: Final = 2**31 - 1

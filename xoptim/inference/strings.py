@@ -1,7 +1,5 @@
 """Operators on strings."""
 
-from __future__ import annotations
-
 from onnx import TensorProto
 
 from xoptim.facts.info import Info, Shape

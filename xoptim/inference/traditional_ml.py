@@ -1,7 +1,5 @@
 """Operators of ``ai.onnx.ml`` for which the onnx package infers no or incomplete facts."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import onnx

@@ -1,7 +1,5 @@
 """Facts from and to ``onnx.TypeProto``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import onnx

@@ -1,7 +1,5 @@
 """Operators whose results have the types and shapes of inputs: elementary functions, activations, casts; and scalar results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

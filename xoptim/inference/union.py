@@ -1,7 +1,5 @@
 """Facts that hold for several values at once: branches, iterations, items of a sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim, is_anonymous

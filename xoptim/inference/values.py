@@ -6,8 +6,6 @@ while all of them are integers that its type represents exactly, with no zero of
 numbers that a runtime computes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final

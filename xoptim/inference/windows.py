@@ -4,8 +4,6 @@ Source: the formulas in the operator documentation of Conv, ConvTranspose and Ma
 operator set 22, which onnxruntime applies to every version: a window that starts in the padding at the end is dropped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

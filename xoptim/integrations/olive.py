@@ -1,7 +1,5 @@
 """A pass of Olive. Olive is imported with this module, and only with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

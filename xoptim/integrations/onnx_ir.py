@@ -1,7 +1,5 @@
 """A pass of onnx_ir that optimizes a model; it composes with the passes of onnx_ir and of others."""
 
-from __future__ import annotations
-
 from typing import Unpack
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """The conditions of patterns on single operands and attributes: literals, annotations, captures, defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

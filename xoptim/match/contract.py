@@ -1,7 +1,5 @@
 """Conditions on a model that passes require and ensure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Make nodes from the arguments of patterns and builders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any

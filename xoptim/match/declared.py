@@ -1,7 +1,5 @@
 """Conditions on operands that a pattern declares as class attributes: element types, numbers of axes, kernels."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple

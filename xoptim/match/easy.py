@@ -1,7 +1,5 @@
 """Patterns declared by two functions: the subgraph to find, and its replacement."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

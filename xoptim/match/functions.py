@@ -1,7 +1,5 @@
 """Local functions that patterns define and call."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 

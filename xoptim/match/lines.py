@@ -1,7 +1,5 @@
 """Files and lines of the code of patterns, for messages."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import traceback

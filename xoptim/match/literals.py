@@ -1,7 +1,5 @@
 """Compare constants with the numbers of patterns."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

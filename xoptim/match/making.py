@@ -1,7 +1,5 @@
 """Make pattern classes from forms shorter than a class."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -3,8 +3,6 @@
 An attempt returns a match or ``None``; `xoptim.match.near_miss` runs the same steps again to report why it failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice, permutations
 from typing import Any, TypeAlias

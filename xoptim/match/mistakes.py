@@ -1,7 +1,5 @@
 """Mistakes in declared patterns that would otherwise stay silent: it never matches, or it stores a wrong value."""
 
-from __future__ import annotations
-
 import dis
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Read and write attributes that became operands in later operator sets (`xoptim.facts.moved`)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A partial match: which nodes and results of the graph are paired with which of a pattern."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 

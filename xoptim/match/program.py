@@ -1,7 +1,5 @@
 """A traced pattern as a flat program: the order in which its nodes are searched, starting at the anchor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal

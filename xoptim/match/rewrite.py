@@ -4,8 +4,6 @@
 `ModelPass`, which runs over a model.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

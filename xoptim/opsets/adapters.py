@@ -1,7 +1,5 @@
 """The adapters of changed operators, and the judgement of each change."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """The difference between two versions of an operator: as schemas describe it, and as reviewed by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache

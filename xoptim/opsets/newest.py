@@ -1,7 +1,5 @@
 """The newest operator set that a runtime supports for a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Literal

@@ -1,7 +1,5 @@
 """Adapters for attributes that became operands."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Raise a model to a newer operator set: plan all changes first, then carry them out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Optimize, prove, bisect: the result computes the same as the original, or the report gives the reason why not."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

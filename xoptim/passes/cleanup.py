@@ -1,7 +1,5 @@
 """Remove Identity nodes, and whatever nothing reads: nodes, optional results, initializers, inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from xoptim.facts.errors import RewriteError

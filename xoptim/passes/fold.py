@@ -1,7 +1,5 @@
 """Compute results that depend on constants only, each maximal region once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias

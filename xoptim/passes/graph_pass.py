@@ -1,7 +1,5 @@
 """Passes that change one graph after the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.graph.graph import Graph

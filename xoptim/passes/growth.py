@@ -1,7 +1,5 @@
 """The memory budget of folding: bytes that it may add to a model, and constants that are computed in place of stored."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Merge equal nodes, equal constants, and integer results that are proved equal through shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Products of floating-point numbers: decide whether the runtime sums them in the same order before and after."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """The part of a model between some values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

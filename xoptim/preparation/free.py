@@ -1,7 +1,5 @@
 """A fixed leading size made symbolic."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

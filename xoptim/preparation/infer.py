@@ -1,7 +1,5 @@
 """A model in which the shapes of all results are declared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from onnx import GraphProto, ModelProto

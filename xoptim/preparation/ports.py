@@ -1,7 +1,5 @@
 """Inputs and outputs of a model: other names, further outputs, fewer outputs; its declarations and names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 

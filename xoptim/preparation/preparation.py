@@ -1,7 +1,5 @@
 """The changes of a model that come before its optimization, as one object."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

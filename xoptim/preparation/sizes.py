@@ -1,7 +1,5 @@
 """Sizes written into a model."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
 

@@ -1,7 +1,5 @@
 """Which groups are worth a stack: it must save more nodes than its operands and the lanes that are read by themselves cost."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 

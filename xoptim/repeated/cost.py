@@ -1,7 +1,5 @@
 """The time that nodes take in onnxruntime, estimated from constants that were measured."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping

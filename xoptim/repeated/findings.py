@@ -1,7 +1,5 @@
 """Explanations: the groups, and the first setting in which nodes that are not in one group differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 

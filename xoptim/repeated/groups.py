@@ -1,7 +1,5 @@
 """Groups of nodes of one level with equal settings, and the order of their lanes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Settings of a node: nodes with equal settings can be computed together, each as one lane of a stack."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 

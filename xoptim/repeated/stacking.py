@@ -1,7 +1,5 @@
 """The passes that compute repeated operations once, together."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from xoptim.graph.graph import Graph

@@ -1,7 +1,5 @@
 """Weights that were stacked, which the model holds in memory."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

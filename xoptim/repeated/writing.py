@@ -1,7 +1,5 @@
 """Write groups as stacks: one node on operands that have the lanes as their first axis."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise

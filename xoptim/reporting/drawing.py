@@ -1,7 +1,5 @@
 """A model as it is drawn: nodes, values and the scopes around them, as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias

@@ -1,8 +1,6 @@
 # ruff: noqa: RUF001 - minus and multiplication signs appear in figures
 """The figures of a report as text: the head of the page, the table of operators, the proof."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The record of an optimization: which nodes each rewrite removed and added."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The layout of boxes: the layers and positions of everything inside each scope, by igraph's Sugiyama layout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias

@@ -1,7 +1,5 @@
 """The libraries of the report, which are optional."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The nodes of the optimized model that correspond to nodes of the original, and the rewrites in between."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias

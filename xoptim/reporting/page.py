@@ -1,7 +1,5 @@
 """The page: one HTML file that needs nothing else."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

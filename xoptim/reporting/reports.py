@@ -1,7 +1,5 @@
 """Reports: of an optimization, and of two models."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

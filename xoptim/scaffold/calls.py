@@ -1,7 +1,5 @@
 """Selected nodes of a graph as the calls of `match_pattern`, as the formatter writes them."""
 
-from __future__ import annotations
-
 import builtins
 import keyword
 import re

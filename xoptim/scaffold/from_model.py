@@ -1,7 +1,5 @@
 """Start a pattern from selected nodes of a model: they become the pattern, its example and a local function."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,8 +21,6 @@ from xoptim.scaffold.calls import Calls, assigned, imports, quoted, signature
 from xoptim.scaffold.local_function import LocalFunction
 
 TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
-
-from __future__ import annotations
 
 from typing import Any
 

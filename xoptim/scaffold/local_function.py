@@ -1,7 +1,5 @@
 """Selected nodes of a graph as a local function, and as the graphs of an example."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence

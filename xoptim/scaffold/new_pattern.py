@@ -1,7 +1,5 @@
 """Start a pattern file, from a template or from nodes of a model; or a package with a pattern and its test."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path
@@ -9,8 +7,6 @@ from pathlib import Path
 from xoptim.scaffold.from_model import pattern_from_model
 
 TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
-
-from __future__ import annotations
 
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write the types of ``g.op`` for editors and type checkers: ``python -m xoptim.scaffold.stubs [--check] [--texts]``."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence

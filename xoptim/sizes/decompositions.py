@@ -1,7 +1,5 @@
 """Decompose an expression of sizes into one operation on simpler expressions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """The nodes of a graph that compute only sizes, and the sizes that the others read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from onnx import TensorProto

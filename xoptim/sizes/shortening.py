@@ -1,7 +1,5 @@
 """The pass that replaces programs of sizes by shorter ones."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The usual comparison allows an error in proportion to the typical magnitude in t
 compared with its own magnitude, provided that the original computes the element well, as its run in 64 bits shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final

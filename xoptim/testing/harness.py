@@ -1,7 +1,5 @@
 """Checks of each example of a pattern."""
 
-from __future__ import annotations
-
 import difflib
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """Models from text, and the functions to inspect and optimize them that all checks share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Comparison of two models: both run in onnxruntime as they are written, on the same feeds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from copy import deepcopy

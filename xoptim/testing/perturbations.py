@@ -1,7 +1,5 @@
 """Models that almost match: each example, changed in one respect at a time. Optimization must not change their numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial

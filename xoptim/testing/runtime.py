@@ -1,7 +1,5 @@
 """onnxruntime in a process of its own: an invalid model may crash it, and the tests continue."""
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import mmap

@@ -1,7 +1,5 @@
 """Inferred facts of a model against the results of onnxruntime: shapes and small integers of every result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """Numbers to feed in place of moderate ones: tails of functions, ends of ranges, integers that doubles cannot represent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Attributes at their defaults, written or not, and with other values; operators that are easily confused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Constants in other forms, and with other values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import ml_dtypes

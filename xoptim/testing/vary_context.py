@@ -1,7 +1,5 @@
 """The whole example somewhere else: under other names, in other operator sets, twice, in a subgraph, in a function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 

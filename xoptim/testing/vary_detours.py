@@ -1,7 +1,5 @@
 """Results that pass through other nodes: through a higher rank, and, for sizes, through numbers that overflow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Shapes that are unknown, symbolic, empty, or one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import onnx

@@ -1,7 +1,5 @@
 """Constants at the ends of the range of their types, one step beside their values, and constants that cancel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import combinations

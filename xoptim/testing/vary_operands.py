@@ -1,7 +1,5 @@
 """Integer operands at the limits of the specification of an operator, and sizes of other tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 

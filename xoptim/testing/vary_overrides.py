@@ -1,7 +1,5 @@
 """Initializers that a caller may override, in models whose declared shapes follow from the defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Other element types, and other numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 

@@ -1,7 +1,5 @@
 """Results with a second reader, operands in another order, at several places or constant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any

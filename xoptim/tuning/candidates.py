@@ -1,7 +1,5 @@
 """Make the models of recipes from an original: the candidates of a search."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping

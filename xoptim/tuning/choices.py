@@ -1,7 +1,5 @@
 """The search space: choices of a model and its session, and the single changes that lead from one to others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias

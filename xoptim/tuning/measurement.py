@@ -1,7 +1,5 @@
 """Measure the choices for one model with onnxruntime, within a limit of time."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

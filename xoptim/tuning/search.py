@@ -1,7 +1,5 @@
 """The search: races of a few choices at a time, in which only measurable differences count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias

@@ -1,7 +1,5 @@
 """The settings of a session in a file beside its model, and the session that they make."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An optimization that is kept where it is not measurably slower: ``xopt MODEL --only-if-faster``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

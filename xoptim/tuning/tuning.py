@@ -1,7 +1,5 @@
 """Tuning: the search for the fastest model and session, the proof, and the files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

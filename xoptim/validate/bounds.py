@@ -5,8 +5,6 @@ computed from such lengths, such as a position. The rows of a table that is inde
 and the sizes of weights meet none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias

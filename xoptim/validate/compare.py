@@ -8,8 +8,6 @@ millions is found. NaN equals NaN, an infinity equals the infinity of the same s
 and strings must be equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Sizes for the open dimensions of a model: the inputs that have them, and the values to try."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

@@ -4,8 +4,6 @@ Rounding moves large elements by more than small ones. A difference is compared 
 are at most as large, so that a peak of a softmax over thousands of classes does not excuse an error of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import accumulate
 from typing import Final, NamedTuple

@@ -7,8 +7,6 @@ are taken not to be empty, as rewrites take them (docs/how-it-works.md); nor are
 gives the result a size below 1 and onnxruntime returns a result nevertheless.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 

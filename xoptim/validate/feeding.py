@@ -1,7 +1,5 @@
 """Values to run a model on: given ones, test data in the layout of ONNX, random ones."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

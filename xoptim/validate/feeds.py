@@ -1,7 +1,5 @@
 """Values for the inputs of a model: random, repeatable, and in the range that the model accepts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """The uses of each input in a model that limit the values that can be fed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

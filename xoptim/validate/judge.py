@@ -1,7 +1,5 @@
 """The judge: runs the optimized model on the values of the original, compares, and weighs the differences."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

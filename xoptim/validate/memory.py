@@ -1,7 +1,5 @@
 """Least memory of a run of a model, and the memory that is available."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

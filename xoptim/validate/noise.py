@@ -11,8 +11,6 @@ of this noise is not evidence of an error, and a difference far above it is. Mov
   the last axis). Without these, a large constant that is added and cancels later would hide all noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The options of a validation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Models as protobufs: reading without their weights, and light copies whose large tensors live elsewhere."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Runs of the original: on given values, on test data, or on random values of sizes that it accepts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

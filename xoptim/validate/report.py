@@ -1,7 +1,5 @@
 """The result of a validation, as data, as JSON, and in one line."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Models as they were at a revision of git."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Runs of a model: the values to run it on, and what it computes."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from dataclasses import dataclass, replace

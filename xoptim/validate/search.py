@@ -1,7 +1,5 @@
 """The search for sizes and values on which the original runs, within a budget of time."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ one model are in memory at a time (those in external files are mapped). Every re
 are equal when their sections are.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterator, Sequence

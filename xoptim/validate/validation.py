@@ -1,7 +1,5 @@
 """Whether two models compute the same: in one run of each, or section by section."""
 
-from __future__ import annotations
-
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.judge import Judge, judge
 from xoptim.validate.memory import COPIES, fits_into_memory, is_mapped

@@ -1,7 +1,5 @@
 """The work of a run, and the time for the runs of a validation."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

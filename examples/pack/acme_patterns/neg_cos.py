@@ -1,7 +1,5 @@
 """A cosine of a negative number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol

@@ -1,7 +1,5 @@
 """``xopt apply``."""
 
-from __future__ import annotations
-
 import onnx
 import pytest
 

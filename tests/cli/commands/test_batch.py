@@ -1,7 +1,5 @@
 """``xopt batch``: its options, those that it passes on, the table, and signals."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

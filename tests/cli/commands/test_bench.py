@@ -1,7 +1,5 @@
 """``xopt bench``, and ``xopt MODEL --benchmark``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

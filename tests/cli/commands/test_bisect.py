@@ -1,7 +1,5 @@
 """A wrong pattern is found, left out and named; the rest is done; and it can be shown in a small model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

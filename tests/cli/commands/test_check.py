@@ -1,7 +1,5 @@
 """``xopt check``, and the files of hooks that call it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

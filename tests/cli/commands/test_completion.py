@@ -1,7 +1,5 @@
 """Completion of command lines in shells."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

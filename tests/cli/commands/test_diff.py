@@ -1,7 +1,5 @@
 """``xopt diff``."""
 
-from __future__ import annotations
-
 from tests.cli.command import RELU, Xopt, write
 
 

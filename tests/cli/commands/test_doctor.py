@@ -1,7 +1,5 @@
 """``xopt doctor``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnxruntime

@@ -1,7 +1,5 @@
 """``xopt explain``: a condition broken on purpose is reported first."""
 
-from __future__ import annotations
-
 import linecache
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``xopt find``."""
 
-from __future__ import annotations
-
 import re
 
 from tests.cli.command import TRANSPOSES, Xopt, write

@@ -1,7 +1,5 @@
 """``xopt list``."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``xopt mine``."""
 
-from __future__ import annotations
-
 from tests.cli.command import Xopt, write
 
 SWISH = "agraph (float[4] x) => (float[4] y) { s = Sigmoid(x) t = Mul(s, x) u = Sigmoid(t) y = Mul(t, u) }"

@@ -1,7 +1,5 @@
 """``xopt new-pattern`` in any folder."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """``xopt MODEL``: the written files, and the messages."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``xopt --drop-unused-inputs``, and ``xopt verify --fewer-inputs``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``xopt --outline`` and, to undo it, ``--inline``."""
 
-from __future__ import annotations
-
 import onnx
 
 from tests.blocks.canonical import canonical

@@ -1,7 +1,5 @@
 """``xopt replay``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``xopt MODEL --report``, ``xopt report``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

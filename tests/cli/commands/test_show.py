@@ -1,7 +1,5 @@
 """``xopt show``."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.cli.command import Xopt

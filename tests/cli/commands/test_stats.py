@@ -1,7 +1,5 @@
 """``xopt stats``."""
 
-from __future__ import annotations
-
 from tests.blocks.test_outlining import LAYER, chain
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
 

@@ -1,7 +1,5 @@
 """``xopt tune``: the files, the table, JSON, the exit codes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Axes of two reductions as axes of one."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two models on the same values: batches, lengths and paddings, onnxruntime's optimizations off and on."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The parts of an attention, as exporters write them: rows of ONNX text."""
 
-from __future__ import annotations
-
 from typing import Final
 
 HEADS: Final = 4

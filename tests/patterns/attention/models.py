@@ -1,7 +1,5 @@
 """Small models with one attention, in the forms that exporters write."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Forms in which exporters write attention: which operators result, and the numbers for all batches, lengths and paddings."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """Branches that copy values, and that compute one value twice."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Loops that may not run at all, names that clash, and what is known behind a loop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

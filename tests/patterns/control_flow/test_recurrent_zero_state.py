@@ -1,7 +1,5 @@
 """Zeros from which both directions of a recurrent layer start."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

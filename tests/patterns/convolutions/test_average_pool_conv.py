@@ -1,7 +1,5 @@
 """Averages of windows that become convolutions, and those that stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

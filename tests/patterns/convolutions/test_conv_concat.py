@@ -1,7 +1,5 @@
 """Convolutions of one input that a Concat joins."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Windows of MaxPool within one another."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Constants before a convolution that belong to something else."""
 
-from __future__ import annotations
-
 from tests.support import parse, types
 from xoptim import optimize
 

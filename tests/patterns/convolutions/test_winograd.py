@@ -1,7 +1,5 @@
 """Convolutions in tiles, beside the windows themselves in double precision."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each operator gives the same numbers in another layout."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any

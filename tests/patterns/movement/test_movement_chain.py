@@ -1,7 +1,5 @@
 """Operators between movements."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import parse, types

@@ -1,7 +1,5 @@
 """Models whose channels come last keep the Transposes at their border alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The forms in which exporters write normalizations, in 32 and in 16 bits, in old and new operator sets."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import onnx

@@ -1,7 +1,5 @@
 """A table of an embedding that gives the scores of its rows too: stored once, transposed by no node."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A factor goes into constants only where the result is linear in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import parse, types

@@ -1,7 +1,5 @@
 """Products of one input that a Concat joins."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

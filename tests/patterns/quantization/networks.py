@@ -1,7 +1,5 @@
 """Networks of the operators that onnxruntime's quantizer knows, quantized by it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

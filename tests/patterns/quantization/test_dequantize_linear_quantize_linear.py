@@ -1,7 +1,5 @@
 """Integers that are moved; and the kernels for integers that onnxruntime forms from pairs are not lost by any pattern."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Products that onnxruntime's dynamic quantization writes; the integers of several products are computed once."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Weights of 4 and 8 bits in blocks: the packed integers give the products of the dequantized ones."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import ml_dtypes

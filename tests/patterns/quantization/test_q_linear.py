@@ -1,7 +1,5 @@
 """Operators on integers: which of them give the integers of the original, and by how much the others differ."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models of onnxruntime's quantizer keep their numbers, and the kernels for integers that onnxruntime forms of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

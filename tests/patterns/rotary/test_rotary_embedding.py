@@ -1,7 +1,5 @@
 """The forms in which exporters write rotary embeddings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

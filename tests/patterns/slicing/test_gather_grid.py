@@ -1,7 +1,5 @@
 """The first columns of a matrix, taken by positions in its rows one after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

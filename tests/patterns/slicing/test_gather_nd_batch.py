@@ -1,7 +1,5 @@
 """Positions of a batch are shortened only where they are not those of a corner."""
 
-from __future__ import annotations
-
 from tests.support import parse, types
 from xoptim import optimize
 

@@ -1,7 +1,5 @@
 """A scan over time that an exporter unrolled, as torch writes that of Mamba."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

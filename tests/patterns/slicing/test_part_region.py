@@ -1,7 +1,5 @@
 """Parts that are taken before the operators that compute all positions."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

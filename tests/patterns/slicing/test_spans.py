@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 
 from xoptim.patterns.slicing._spans import composed, spans_by_axis

@@ -1,7 +1,5 @@
 """Trees behind a Scaler decide alike for every float, whatever is rounded."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,7 +1,5 @@
 """Trees decide alike for every number and for NaN, and give the same to targets that no leaf has a weight for."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
