@@ -1,7 +1,5 @@
 """Build the site: ``python docs/build_site.py [FOLDER]`` (extra ``xoptim[site]``). A warning of the generator is an error."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Write one page for each pattern and their index, from the patterns themselves: ``python docs/generate.py [--check]``."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from itertools import groupby

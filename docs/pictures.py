@@ -1,7 +1,5 @@
 """Pictures of the flowcharts on the pages, as SVG: for the site, whose pages load no script from elsewhere."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from html import escape

@@ -161,7 +161,7 @@ def test_verify() -> None:
 @pytest.mark.parametrize(("options", "changes"), [(OptimizationOptions, OptimizationChanges),
                                                   (ValidationOptions, ValidationChanges)])  # fmt: skip
 def test_keywords_are_the_fields_of_the_options(options: Any, changes: Any) -> None:
-    declared = {field.name: field.type for field in fields(options)}
-    assert list(declared.items()) == list(changes.__annotations__.items())
+    accepted = {name: getattr(kind, "__forward_arg__", kind) for name, kind in changes.__annotations__.items()}
+    assert [(field.name, field.type) for field in fields(options)] == list(accepted.items())
     assert not changes.__required_keys__
     assert all(f.default is not MISSING or f.default_factory is not MISSING for f in fields(options))

@@ -42,18 +42,16 @@ class {name}(EasyPatternOptimization):
     """
 {settings}
 {match}
-        """The subgraph to look for."""
 {pattern}
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the conditions that the form of the subgraph cannot express."""
         for name, dtype in TYPES.items():
             if g.try_infer_type(m[name]) != dtype:  # (1)
                 return self.none(m.nodes[0], msg=f"{{name}} has an element type that the function is not written for")
         return True
 
 {apply}
-        """The replacement. Write your own in the place of these lines: ``return g.op.Relu(x)``."""
+        # Write your own in the place of these lines: return g.op.Relu(x)
         fused = g.function(FUNCTION)
         return fused({arguments})
 

@@ -6,10 +6,7 @@ from pathlib import Path
 
 from xoptim.scaffold.from_model import pattern_from_model
 
-TEMPLATE = '''"""Two Relu in a row (say in a few words what is rewritten)."""
-
-from typing import Any
-
+TEMPLATE = '''\
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -22,16 +19,13 @@ class {name}(EasyPatternOptimization):
     1. the type of x is unknown.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
-        """The subgraph to look for."""
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Relu(g.op.Relu(x))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Check the conditions that the form of the subgraph cannot express."""
         return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
 
-    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
-        """The replacement."""
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Relu(x)
 
     examples = (
@@ -63,8 +57,6 @@ packages = ["{package}"]
 """
 _PACKAGE = '"""Patterns of {project}. Every module of the package is searched."""\n'
 _TEST = '''"""Every pattern of the package passes the harness: its examples, their numbers, and models that almost match."""
-
-from __future__ import annotations
 
 import pytest
 import {package}

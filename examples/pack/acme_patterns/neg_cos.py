@@ -1,7 +1,3 @@
-"""A cosine of a negative number."""
-
-from typing import Any
-
 from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
@@ -15,12 +11,10 @@ class NegCosPattern(EasyPatternOptimization):
 
     tags = ("acme",)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Any:
-        """The subgraph to look for."""
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Cos(g.op.Neg(x))
 
-    def apply_pattern(self, g: PatternRewriter, x: str) -> Any:
-        """The replacement."""
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Cos(x)
 
     examples = (
