@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from xoptim import ModelPass, Rewrite, database
+from xoptim.engine.run import STEPS
 
 from ..options import command, flag, json_option
 from ..selection import SelectionOfAll
@@ -70,6 +71,10 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
             row["provider"] = providers_of(pattern)
             row |= {"pattern": f"  {row['name']}", "opset": opset_range(pattern), "tags": " ".join(row["tags"])}
             rows.add(*(row[column] for column in columns))
+    if len(patterns) == len(database().entries()):
+        rows.add_title("steps of every optimization, which --drop leaves out by name")
+        for name, step in STEPS.items():
+            rows.add(f"  {name}", phase_of(step), step.exactness, "any", *[""] * (len(columns) - 5), step.arrow())
     rows.print(open_console())
     click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
 

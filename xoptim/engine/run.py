@@ -1,6 +1,7 @@
 """Optimize a model by a list of passes; the loop of patterns is in one of them."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from xoptim.blocks.finding import Repetition
 from xoptim.blocks.outlining import Outline
@@ -28,6 +29,14 @@ from xoptim.passes.fold import FoldConstants, WriteExpanded
 from xoptim.passes.growth import NoteGrowth, Unfolded, growth_of
 from xoptim.passes.merge import MergeInitializers, MergeNodes
 from xoptim.passes.products import NoteProducts, rounds_elsewhere, stored_operands
+
+STEPS: Final[Mapping[str, type[ModelPass]]] = {
+    "constant_folding": FoldConstants,
+    "merge": MergeNodes,
+    "remove_unused": RemoveUnused,
+    "remove_identity": RemoveIdentities,
+}
+"""The steps of every optimization, by the names by which `OptimizationOptions.drop` leaves them out."""
 
 
 class Optimizer:

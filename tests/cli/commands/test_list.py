@@ -5,8 +5,9 @@ import json
 import pytest
 
 from tests.cli.command import Xopt
-from xoptim import installed_patterns
+from xoptim import OptimizationOptions, installed_patterns
 from xoptim.catalogue.selection import resolve
+from xoptim.engine.run import STEPS
 from xoptim.facts.dtypes import Exactness
 
 EXACTNESS: tuple[Exactness, ...] = ("exact", "rounding", "finite", "approximate")
@@ -23,6 +24,8 @@ def test_list(xopt: Xopt) -> None:
             families[next(reversed(families))].append(line.split()[0])
         else:
             families[line.strip()] = []
+    steps = families.pop("steps of every optimization, which --drop leaves out by name")
+    assert steps == ["constant_folding", "merge", "remove_unused", "remove_identity"]
     assert list(families) == sorted({cls.family() for cls in installed_patterns().values()})
     assert families == {key: [n for n, cls in installed_patterns().items() if cls.family() == key] for key in families}
     assert "TransposeTranspose" in families["movement"]
@@ -54,6 +57,12 @@ def test_list_of_a_selection(xopt: Xopt, text: str) -> None:
     }[text]  # fmt: skip
     assert [p["name"] for p in json.loads(xopt("list", "--patterns", text, "--json").out)] == sorted(expected)
     assert xopt("list", "--patterns", text).out.splitlines()[-1] == f"{len(expected)} of {len(every)} patterns"
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_listed_steps_can_be_dropped(name: str) -> None:
+    assert getattr(OptimizationOptions(), name)
+    assert not getattr(OptimizationOptions(drop=(name,)), name)
 
 
 def test_list_of_nothing_known(xopt: Xopt) -> None:
