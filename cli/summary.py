@@ -10,6 +10,7 @@ from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.optimizing.proof import Proof
+from xoptim.precision.lowering import Lowered
 from xoptim.tuning import SpeedCheck
 
 from .files import STANDARD_OUTPUT, readable
@@ -35,6 +36,7 @@ class Summary:
         hints: options that would make the model smaller.
         speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
         page: the file of ``--report``.
+        lowered: the choice of ``--precision``, if it was asked for.
     """
 
     model: Path
@@ -51,6 +53,7 @@ class Summary:
     hints: list[OpsetHint | OptionHint] = field(default_factory=list)
     speed: SpeedCheck | None = None
     page: Path | None = None
+    lowered: Lowered | None = None
 
     @property
     def opsets(self) -> tuple[int, int]:
@@ -60,6 +63,8 @@ class Summary:
     def refusal(self, strict: bool) -> str:
         """The reason not to write the result, else empty; ``strict`` also refuses a model that cannot be validated."""
         names = ", ".join(self.report.applied) or "none"
+        if self.lowered is not None and self.lowered.fault:
+            return f"{self.lowered.fault}; nothing was written"
         for report in self.proof.reports:
             if report.status == "different":
                 return f"{report.summary()}; nothing was written; patterns applied: {names}"
@@ -99,6 +104,7 @@ class Summary:
             "unused_inputs": list(report.unused_inputs),
             "dropped_inputs": list(report.dropped_inputs),
             "repetitions": [each.to_json() for each in report.repetitions],
+            "precision": None if self.lowered is None else self.lowered.to_json(),
             "only_if_faster": None if self.speed is None else self.speed.to_json(),
         }
 
@@ -144,6 +150,8 @@ def _remarks(summary: Summary) -> Iterator[str]:
     """Lines about measurements, rewrites that were left out, and other findings."""
     if summary.proof.each is not None:
         yield f"rewrites    {summary.proof.each.summary()}"
+    if summary.lowered is not None:
+        yield from _precision(summary.lowered)
     if summary.latency is not None:
         before, after = summary.latency.models
         times = f"{milliseconds(before.median)} → {milliseconds(after.median)}"
@@ -169,6 +177,15 @@ def _remarks(summary: Summary) -> Iterator[str]:
         yield f"hint        nothing reads {names}; --drop-unused-inputs removes {_them(summary.report.unused_inputs)}"
     for hint in summary.hints:
         yield f"hint        {hint}"
+
+
+def _precision(lowered: Lowered) -> Iterator[str]:
+    """What was rounded, how large the error is, and what was proved."""
+    yield f"precision   {lowered.summary()}"
+    for report in lowered.structure:
+        yield f"            with the rounded numbers, integers compute the same as floats: {report.summary()}"
+    if lowered.samples.are_random:
+        yield "            random values say little about yours: give some with --feeds FILE.npz or a folder of them"
 
 
 def _them(names: tuple[str, ...]) -> str:

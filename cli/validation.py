@@ -50,7 +50,9 @@ class Values:
         "Folder of test_data_set_*/input_*.pb files.", type=click.Path(path_type=Path), metavar="FOLDER"
     )
     feeds: Path | None = option(
-        "Values of inputs, in place of random ones.", type=click.Path(path_type=Path), metavar="FILE.npz"
+        "Values of inputs, in place of random ones; of a folder of such files, --precision takes all, others take the first.",
+        type=click.Path(path_type=Path),
+        metavar="FILE.npz",
     )
     dims: tuple[str, ...] = dims_option()
     seed: int = option("Seed of the random values.", type=click.IntRange(min=0), default=0, show_default=True)
@@ -60,12 +62,16 @@ class Values:
         """The parameters that have no effect beside others, each with the reason."""
         return {} if self.test_data is None else dict.fromkeys(("feeds", "dims"), "with --test-data")
 
+    def samples(self) -> list[dict[str, np.ndarray]]:
+        """The values of each file of ``--feeds``; raises when one cannot be read."""
+        return [] if self.feeds is None else [_feeds(path) for path in files_of(self.feeds)]
+
     def read(self) -> Inputs:
         """The values; raises before any work when they cannot be used."""
         libraries = tuple(map(library_file, self.custom_op_lib))
         return Inputs(
             dims=read_dims(self.dims),
-            feeds=_feeds(self.feeds),
+            feeds=next(iter(self.samples()), {}),
             test_data=self.test_data,
             seed=self.seed,
             custom_op_libs=libraries,
@@ -156,9 +162,17 @@ def _dimension(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
-def _feeds(path: Path | None) -> dict[str, np.ndarray]:
-    if path is None:
-        return {}
+def files_of(path: Path) -> list[Path]:
+    """The archives of a folder, in the order of their names, or the file itself."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.npz"))
+    if not found:
+        raise click.UsageError(f"no .npz file in {str(path)!r}; write one for each sample with numpy.savez")
+    return found
+
+
+def _feeds(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as stream:
             archive = np.load(stream, allow_pickle=False)

@@ -44,6 +44,7 @@ __all__ = [
     "PatternError",
     "PatternOptimization",
     "PatternRewriter",
+    "PrecisionOptions",
     "Query",
     "Rewrite",
     "UnknownPatternError",

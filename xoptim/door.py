@@ -48,6 +48,7 @@ from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Suspect
 from xoptim.passes.growth import Unfolded
+from xoptim.precision.options import PrecisionOptions
 from xoptim.preparation.preparation import Preparation
 from xoptim.reporting.reports import HtmlReport, report
 from xoptim.tuning.settings import session
@@ -92,6 +93,7 @@ __all__ = [
     "PatternError",
     "PatternOptimization",
     "PatternRewriter",
+    "PrecisionOptions",
     "PatternSub",
     "Place",
     "Preparation",

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
@@ -15,9 +15,12 @@ from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.precision.lowering import lower
+from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
+from ..lowering import Lowering
 from ..options import choice, command, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
 from ..pipeline import Weights, drafted, summarize, verdict, write
 from ..preparation import Changes, check_sizes_fit, prepared
@@ -56,6 +59,7 @@ class Choices:
     )
     comparison: Comparison = field(default_factory=Comparison)
     changes: Changes = field(default_factory=Changes)
+    lowering: Lowering = field(default_factory=Lowering)
     no_fold: bool = flag("Compute no constants ahead of time.")
     inline: bool = flag("Replace calls of local functions by their bodies.")
     outline: bool = flag("Write blocks that repeat, such as layers, once: as local functions.")
@@ -84,7 +88,7 @@ class Choices:
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
-        found = self.comparison.idle(self.provider)
+        found = self.comparison.idle(self.provider) | self.lowering.idle()
         if self.no_fold:
             found["max_growth"] = "with --no-fold"
         if self.changes.strip and self.tag:
@@ -147,10 +151,13 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         )
         options = page.listening(choices.optimization(progress))
         subject = prepared(model, preparation)
-        proof = prove(subject, options, how)
+        proof = prove(subject, options, how if choices.lowering.precision is None else replace(how, draft=None))
         check_values_used(proof.reports, how.checks)
         check_sizes_fit(model, preparation, proof.reports, how.checks)
         summary = summarize(model, target, proof)
+        precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
+        if precision is not None and not summary.refusal(choices.strict):
+            proof = _lowered(summary, proof, options, how, precision)
         if choices.only_if_faster and not summary.refusal(choices.strict):
             proof, speed = _no_slower(subject, proof, options, how, choices)
             summary = summarize(model, target, proof)
@@ -199,6 +206,16 @@ def _check_alone(model: Path, others: Sequence[str], group: click.Context | None
             f"unexpected {' '.join(others)!r} after {str(model)!r}: `xopt {model} -o {others[0]}` writes there, "
             f"`xopt verify {model} {others[0]}` compares the two"
         )
+
+
+def _lowered(
+    summary: Summary, proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> Proof:
+    """The result with fewer bits, which the summary describes."""
+    summary.lowered = lower(proof, options, how, precision)
+    summary.proof, summary.after = summary.lowered.proof, summary.lowered.proof.builder.count_types()
+    summary.report = summary.lowered.report(summary.report)
+    return summary.proof
 
 
 def _no_slower(

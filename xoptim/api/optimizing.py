@@ -18,10 +18,12 @@ from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import ProofOptions, located, prove
+from xoptim.precision.lowering import lower
+from xoptim.precision.options import PrecisionOptions
 from xoptim.reporting.journal import Recorder
 from xoptim.reporting.reports import report_of, subject_of
 from xoptim.tuning.speed import keep_if_not_slower
-from xoptim.validate.errors import DifferentModelError, NotValidatedError
+from xoptim.validate.errors import DifferentModelError, NotValidatedError, ToleranceError
 from xoptim.validate.options import ValidationChanges, ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.validation import validate
@@ -38,6 +40,7 @@ def optimize(
     inline: bool = False,
     verify: bool | ValidationOptions = False,
     only_if_faster: bool | BenchOptions = False,
+    precision: PrecisionOptions | None = None,
     report: Listener | str | Path | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> onnx.ModelProto: ...
@@ -51,6 +54,7 @@ def optimize(
     inline: bool = False,
     verify: bool | ValidationOptions = False,
     only_if_faster: bool | BenchOptions = False,
+    precision: PrecisionOptions | None = None,
     report: Listener | str | Path | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> AnyModel: ...
@@ -63,6 +67,7 @@ def optimize(
     inline: bool = False,
     verify: bool | ValidationOptions = False,
     only_if_faster: bool | BenchOptions = False,
+    precision: PrecisionOptions | None = None,
     report: Listener | str | Path | None = None,
     **changes: Unpack[OptimizationChanges],
 ) -> Any:
@@ -78,6 +83,8 @@ def optimize(
             on the provider for which the model is optimized.
         only_if_faster: measure the original and the result; when it is measurably slower, leave out the groups of patterns
             that make it slower, as ``xopt --only-if-faster`` does. Options set the measurement.
+        precision: round products to fewer bits, as many as its tolerance allows, as ``xopt --precision`` does. Nothing is
+            rounded by default.
         report: called with an `OptimizationReport`, which has the result of the comparison too; or the file to which a page
             with both graphs and every rewrite is written (``report="report.html"``, see `xoptim.report`).
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
@@ -93,7 +100,9 @@ def optimize(
             was found to leave out. ``report`` describes the difference.
         NotValidatedError: with ``verify``, when there is no verdict, for instance because onnxruntime cannot run
             the original. ``report`` gives the reason, and ``model`` is the optimized model.
-        ChoiceError: with ``verify``, when sizes or values of the options do not fit the model.
+        ChoiceError: with ``verify``, when sizes or values of the options do not fit the model; with ``precision``, when it has
+            nothing to round, too.
+        ToleranceError: with ``precision``, when the result does not keep the tolerance.
         PatternError: when a selected pattern is declared wrongly.
         ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
         LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
@@ -102,7 +111,7 @@ def optimize(
     source = Source(model)
     reporting = _Reporting(report, source)
     chosen = reporting.listening(given(OptimizationOptions, options, changes))
-    proto = _made(source, chosen, _how(chosen, verify, inline, reporting), only_if_faster, reporting)
+    proto = _made(source, chosen, _how(chosen, verify, inline, reporting), only_if_faster, precision, reporting)
     if source.kind == "path":
         hold_weights(proto, source.base_dir)
     return source.give_back(proto)
@@ -198,13 +207,18 @@ class _Reporting:
 
 
 def _made(
-    source: Source, options: OptimizationOptions, how: ProofOptions, faster: bool | BenchOptions, reporting: _Reporting
+    source: Source,
+    options: OptimizationOptions,
+    how: ProofOptions,
+    faster: bool | BenchOptions,
+    precision: PrecisionOptions | None,
+    reporting: _Reporting,
 ) -> onnx.ModelProto:
-    if not how.whole and faster is False:
+    if not how.whole and faster is False and precision is None:
         with collection_paused():
             return _optimized(source, options, how.inline, reporting)
     bench = BenchOptions(provider=options.provider) if faster is True else faster or None
-    return _proved(source, options, how, bench, reporting)
+    return _proved(source, options, how, bench, reporting, precision)
 
 
 def _optimized(source: Source, options: OptimizationOptions, inline: bool, reporting: _Reporting) -> onnx.ModelProto:
@@ -219,9 +233,19 @@ def _optimized(source: Source, options: OptimizationOptions, inline: bool, repor
 
 
 def _proved(
-    source: Source, options: OptimizationOptions, how: ProofOptions, bench: BenchOptions | None, reporting: _Reporting
+    source: Source,
+    options: OptimizationOptions,
+    how: ProofOptions,
+    bench: BenchOptions | None,
+    reporting: _Reporting,
+    precision: PrecisionOptions | None = None,
 ) -> onnx.ModelProto:
-    proof = prove(source, options, how)
+    proof = prove(source, options, how if precision is None else replace(how, draft=None))
+    lowered = None if precision is None or proof.failure is not None else lower(proof, options, how, precision)
+    if lowered is not None:
+        proof = lowered.proof
+        if lowered.fault:
+            raise ToleranceError(lowered.fault)
     if bench is not None and proof.failure is None:
         proof, _ = keep_if_not_slower(source, proof, options, how, bench)
     reporting.done(proof.builder, lambda: proof.report, proof.proto)

@@ -29,6 +29,7 @@ from xoptim.testing.feeds import Feeds, adapt, make_all_feeds, never_ends
 from xoptim.testing.harness import contradiction, report
 from xoptim.testing.models import optimize_alone, provider_of
 from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers
+from xoptim.testing.rounding import is_rounding
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.truth import wrong_facts
 from xoptim.testing.values import PLAIN, Values, is_real
@@ -206,6 +207,8 @@ def _makes_sense(case: Case, variant: Variant) -> bool:
 
 def _compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactness) -> Numbers:
     pardon = partial(is_better, variant.model, found, exactness=grade) if variant.family in _OUT_OF_RANGE else never
+    if case.pattern is not None and case.pattern.bits:
+        pardon = partial(is_rounding, variant.model, found, bits=case.pattern.bits)
     numbers = same_numbers(variant.model, found, _feeds(case, variant), grade, pardon=pardon)
     if case.pattern is not None and provider_of(case.pattern) != "cpu" and "refuses the result" in numbers.difference:
         return Numbers(0, skipped=numbers.difference)

@@ -32,6 +32,10 @@ class ChoiceError(FeedError):
     """Values or sizes that the caller chose do not fit the model, or cannot be read."""
 
 
+class ToleranceError(XoptimError):
+    """A model with fewer bits errs more than its tolerance allows, or its integers compute something else."""
+
+
 class ValidationError(XoptimError):
     """Models were compared, and not found equal; ``model`` is the one that was not found equal to the original."""
 

@@ -1,0 +1,61 @@
+"""``xopt sensitivity MODEL``."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from xoptim import OptimizationOptions
+from xoptim.bench.report import milliseconds
+from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.precision.measuring import Sensitivity, sensitivity
+from xoptim.precision.metrics import Metric
+from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+
+from ..files import MODEL
+from ..lowering import metric_option
+from ..options import command, json_option, option, providers_option
+from ..progress import Progress
+from ..selection import SelectionWithRules
+from ..tables import Rows, open_console, print_json
+from ..validation import Comparison
+
+
+@dataclass(frozen=True)
+class _Choices:
+    precision: Scheme = option("The number of bits.", type=click.Choice(SCHEMES), default="int8", show_default=True)
+    metric: Metric = metric_option()
+    selection: SelectionWithRules = field(default_factory=SelectionWithRules)
+    provider: tuple[str, ...] = providers_option()
+    comparison: Comparison = field(default_factory=Comparison)
+    as_json: bool = json_option()
+
+
+@command("sensitivity", model=MODEL)
+def sensitivity_command(model: Path, choices: _Choices) -> None:
+    """Measure each product of MODEL, once optimized, with fewer bits: the error that it alone adds, and the time that it saves.
+
+    The first rows save most for their error: --precision takes products in this order.
+    """
+    values = choices.comparison.values
+    precision = PrecisionOptions(scheme=choices.precision, metric=choices.metric, feeds=values.samples(), seed=values.seed)
+    options = OptimizationOptions(
+        patterns=choices.selection.with_rules(), drop=choices.selection.drop, provider=choices.provider[0]
+    )
+    with Progress(enabled=not choices.as_json) as progress:
+        how = ProofOptions(checks=choices.comparison.read(choices.provider), whole=False, on_step=progress.say)
+        found = sensitivity(prove(model, options, how), options, how, precision)
+    if choices.as_json:
+        print_json([each.to_json() for each in found.in_order()])
+    else:
+        _print(found, precision)
+
+
+def _print(found: Sensitivity, precision: PrecisionOptions) -> None:
+    numbers = ("rows", "columns", "error", "before", "after", "saved")
+    rows = Rows("product", "pattern", *numbers, right=set(numbers))
+    for each in found.in_order():
+        times = [milliseconds(seconds) for seconds in (each.before, each.after, each.before - each.after)]
+        rows.add(each.node or each.result, each.pattern, *map(str, each.shape), f"{each.alone:.3%}", *times)
+    rows.print(open_console())
+    click.echo(f"{len(found.products)} products; error: {precision.metric}, of {found.samples.summary()}")

@@ -1,0 +1,72 @@
+"""Options of the commands that round models to fewer bits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+import numpy as np
+
+from xoptim.precision.metrics import METRICS, Metric
+from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
+
+from .options import choice, names_of, option
+
+_WORDS: Final = ("tolerance", "metric", "goal")
+
+
+def _fraction(value: str | float) -> float:
+    """A fraction: ``0.01`` or ``1%``."""
+    text = str(value).strip()
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        PrecisionOptions(tolerance=found)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a part of a whole between 0 and 1, such as 1% or 0.01") from None
+    return found
+
+
+def metric_option() -> Any:
+    """The option ``--metric``."""
+    return choice(
+        "Measure the error as the largest difference over the largest number, as a ratio of root mean squares, or as the part "
+        "of positions at which another element is the largest.",
+        *METRICS,
+    )
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """The options for the number of bits, and for the error that is allowed."""
+
+    precision: Scheme | None = option(
+        "Round weights of products to 8 or 4 bits (and, for int8, what they multiply), as many as --tolerance allows.",
+        type=click.Choice(SCHEMES),
+    )
+    tolerance: float = option(
+        "Error of the results that --precision may add: 1% or 0.01.", type=_fraction, default="1%", show_default=True
+    )
+    metric: Metric = metric_option()
+    goal: Goal = option(
+        "Leave products alone that fewer bits do not make faster here, or round them too.",
+        "--for",
+        type=click.Choice(("speed", "size")),
+        default="speed",
+        show_default=True,
+    )
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect beside others, each with the reason."""
+        return {} if self.precision else dict.fromkeys(_WORDS, "without --precision")
+
+    def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
+        """The options, ``None`` when no bits are to be saved."""
+        if self.precision is None:
+            return None
+        return PrecisionOptions(
+            scheme=self.precision, tolerance=self.tolerance, metric=self.metric, goal=self.goal, feeds=feeds, seed=seed
+        )
+
+
+LOWERING: Final = names_of(Lowering)
+"""Parameters that say how many bits, and how large an error."""

@@ -1,0 +1,60 @@
+"""Numbers rounded to integers of few bits."""
+
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+from .._folding import Array
+
+INT8_ENDS = (-127, 127)
+"""The ends of the integers of 8 bits that weights take: with -128, the product of two would need another bit."""
+
+
+LARGEST = 2.0**100
+"""Larger numbers are left alone: rounded up, they might not be finite."""
+
+
+class Rounded(NamedTuple):
+    """A matrix as integers.
+
+    Attributes:
+        integers: of the shape of the matrix.
+        scales: numbers by which the integers are multiplied.
+    """
+
+    integers: Array
+    scales: Array
+
+
+def is_roundable(numbers: Array) -> bool:
+    """Whether all numbers are finite, and far from the largest ones of the type."""
+    return bool((np.abs(numbers) <= LARGEST).all())  # a NaN fails the comparison
+
+
+def columns_to_int8(weights: Array) -> Rounded:
+    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero points."""
+    from onnxruntime.quantization.quant_utils import quantize_nparray  # loads much, which other patterns do not need
+
+    scales = (np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1])).astype(np.float32)
+    scales[scales < np.finfo(np.float32).tiny] = 1  # a column of zeros
+    return Rounded(quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS), scales)
+
+
+def blocks_to_int4(weights: Array, block: int) -> Rounded:
+    """Round a matrix of finite 32-bit floats to 4 bits, with a scale for each block of rows of a column and no zero points.
+
+    Args:
+        weights: of shape (blocks · block, columns).
+        block: number of rows that have one scale.
+    """
+    from onnxruntime.capi._pybind_state import quantize_qdq_matmul_4bits
+
+    rows, columns = weights.shape
+    packed = np.zeros(weights.size // 2, np.uint8)
+    scales = np.zeros((rows // block, columns), np.float32)
+    zeros = np.zeros((scales.size + 1) // 2, np.uint8)
+    quantize_qdq_matmul_4bits(packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, True)
+    halves = np.stack([packed & 15, packed >> 4], axis=-1).reshape(rows, columns).astype(np.int8)
+    return Rounded(((halves ^ 8) - 8).astype(ml_dtypes.int4), scales)

@@ -1,0 +1,29 @@
+"""Patterns that round operands to fewer bits, which changes results by an error that somebody has to allow."""
+
+from collections.abc import Collection
+from typing import ClassVar
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.graph.node import Node
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.result import MatchResult
+from xoptim.match.view import GraphBuilderPatternOptimization
+
+
+class RoundingPattern(PatternOptimization):
+    """A pattern that replaces operands by numbers of fewer bits, everywhere or at chosen nodes only.
+
+    Args:
+        only: names of results; where none of them is the first result of a node, the pattern does not match. ``None`` for all.
+    """
+
+    exactness: ClassVar[Exactness] = "approximate"
+
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        self.only = None if only is None else frozenset(only)
+
+    def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """Call `match` at a chosen node."""
+        if self.only is not None and node.output[0] not in self.only:
+            return self.none(node, msg="the product was chosen to stay as it is")
+        return super().match_at(g, node, matched)

@@ -1,0 +1,136 @@
+"""Round products to fewer bits, as many as a tolerance allows, and prove the graph that computes with the integers."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xoptim.catalogue.query import Query
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.precision.choosing import choose
+from xoptim.precision.measuring import Sensitivity, integer_patterns, rounding_patterns, sensitivity, settings_of
+from xoptim.precision.metrics import error
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.products import Product, round_products, worthwhile
+from xoptim.precision.samples import Samples
+from xoptim.validate.report import ValidationReport
+from xoptim.validate.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A model with products of fewer bits.
+
+    Attributes:
+        proof: the model; its comparison is the one of the optimized model with the original, before anything was rounded.
+        structure: the comparison of the model with the one that computes the same rounded numbers in floats.
+        options: what was asked for.
+        products: all products that can be rounded, with the error that each adds alone.
+        rounded: results of those that were rounded, with the names of the patterns.
+        error: of the model on all samples, as a fraction.
+        samples: what it was measured on.
+    """
+
+    proof: Proof
+    structure: Sequence[ValidationReport]
+    options: PrecisionOptions
+    products: Sequence[Product]
+    rounded: Mapping[str, str]
+    error: float
+    samples: Samples
+
+    @property
+    def fault(self) -> str:
+        """The reason not to use the model, empty when there is none."""
+        wrong = next((report for report in self.structure if report.status == "different"), None)
+        if wrong is not None:
+            return f"the integers do not compute what floats compute with the same rounded numbers: {wrong.summary()}"
+        if self.error > self.options.tolerance:
+            return f"the error is {self.error:.2%}, more than the tolerance of {self.options.tolerance:.2%}"
+        return ""
+
+    def summary(self) -> str:
+        """What was rounded and what it costs, in one line."""
+        chosen, options = len(self.rounded), self.options
+        slow = len(self.products) - len(worthwhile(self.products)) if options.goal == "speed" else 0
+        rest = len(self.products) - chosen - slow
+        left = [f"{slow} not faster here" if slow else "", f"{rest} for their error" if rest > 0 else ""]
+        reasons = ", ".join(filter(None, left))
+        return (
+            f"{options.scheme}: {chosen} of {len(self.products)} products{f' ({reasons})' if reasons else ''}, error "
+            f"{self.error:.2%} of at most {options.tolerance:.2%} ({options.metric}, {self.samples.summary()})"
+        )
+
+    def report(self, before: OptimizationReport) -> OptimizationReport:
+        """The report of the optimization with the rewrites of this one."""
+        found = self.proof.builder.report()
+        rounding = Counter(self.rounded.values())
+        return replace(before, applied={**before.applied, **rounding, **found.applied}, nodes_after=found.nodes_after)
+
+    def to_json(self) -> dict[str, Any]:
+        """The choice as JSON values."""
+        products = [{**each.to_json(), "rounded": each.result in self.rounded} for each in self.products]
+        return {
+            "scheme": self.options.scheme,
+            "tolerance": self.options.tolerance,
+            "metric": self.options.metric,
+            "error": self.error,
+            "samples": len(self.samples.feeds),
+            "random": self.samples.are_random,
+            "products": products,
+            "structure": [report.to_json() for report in self.structure],
+        }
+
+
+def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
+    """Round as many products of an optimized model as the tolerance allows, those first that give most for their error.
+
+    Two steps: operands of products are replaced by numbers of fewer bits, which is the only step that changes results beyond
+    rounding, and whose error is measured. Then the products are computed with the integers; that graph is proved to compute
+    what the one with the rounded numbers computes in floats.
+
+    Args:
+        proof: the optimized model.
+        options: of its optimization.
+        how: options of the proof.
+        precision: the scheme, and the error allowed.
+
+    Raises:
+        ChoiceError: values do not fit the model, or it has no product that can be rounded.
+        RunError, LoadError, FeedError: the model does not run.
+    """
+    found = sensitivity(proof, options, how, precision)
+    model, folder, products = found.model, found.folder, found.products
+    candidates = products if precision.goal == "size" else worthwhile(products)
+    how.on_step("choosing products")
+    chosen = [each.result for each in choose(found.trial, candidates, found.samples, precision.tolerance)]
+    rounded, patterns = round_products(model, folder, rounding_patterns(precision.scheme), chosen, options.provider)
+    further = replace(options, patterns=[Query.of(options.patterns), *integer_patterns(precision.scheme)], opset=None)
+    made = prove(Source(rounded, folder), further, replace(how, each=True, on_loaded=lambda _: None))
+    how.on_step("measuring the error")
+    final = _error(found, made, precision, how)
+    return Lowered(_joined(proof, made), made.reports, precision, products, patterns, final, found.samples)
+
+
+def _joined(first: Proof, second: Proof) -> Proof:
+    """The second model, with what is known of the way from the original to the first."""
+    return replace(
+        second,
+        before=first.before,
+        load_seconds=first.load_seconds,
+        optimize_seconds=first.optimize_seconds,
+        validate_seconds=first.validate_seconds,
+        opset_before=first.opset_before,
+        reports=first.reports,
+        left_out=[*first.left_out, *second.left_out],
+    )
+
+
+def _error(found: Sensitivity, made: Proof, precision: PrecisionOptions, how: ProofOptions) -> float:
+    """The error of the result on all samples."""
+    settings = settings_of(how)
+    before, after = Session(found.model, settings, base_dir=found.folder), Session(made.proto, settings, base_dir=made.base_dir)
+    return max(error(precision.metric, before.run(feeds), after.run(feeds)) for feeds in found.samples.feeds)

@@ -1,0 +1,101 @@
+"""What fewer bits change and save, for each product of a model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from xoptim.catalogue.selection import resolve
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.match.rewrite import Rewrite
+from xoptim.match.rounding import RoundingPattern
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.precision.options import PrecisionOptions, Scheme
+from xoptim.precision.products import Product, find_products, measure_products, round_products
+from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.trial import Trial
+from xoptim.validate.errors import ChoiceError
+from xoptim.validate.session import SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The products of a model that can be rounded.
+
+    Attributes:
+        model: the model, in an operator set that has what fewer bits need.
+        folder: of its external data.
+        products: with the error that each adds alone, and its times.
+        samples: what errors were measured on.
+        trial: the session in which choices of products are tried.
+    """
+
+    model: onnx.ModelProto
+    folder: Path | None
+    products: Sequence[Product]
+    samples: Samples
+    trial: Trial
+
+    def in_order(self) -> list[Product]:
+        """The products, those first that save most for their error."""
+        return sorted(self.products, key=Product.price)
+
+
+def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Sensitivity:
+    """Measure each product of an optimized model with fewer bits: the error that it adds alone, and its time.
+
+    Args:
+        proof: the optimized model.
+        options: of its optimization.
+        how: options of the proof.
+        precision: the scheme, and the values to measure on.
+
+    Raises:
+        ChoiceError: values do not fit the model, or it has no product that can be rounded.
+        RunError, LoadError, FeedError: the model does not run.
+    """
+    folder, patterns = proof.base_dir, rounding_patterns(precision.scheme)
+    model = _raised(proof, max(pattern.min_opset for pattern in patterns))
+    how.on_step("looking for values to measure on")
+    samples = samples_for(model, folder, precision, how.checks)
+    rounded, found = round_products(model, folder, resolve(precision.scheme), None, options.provider)
+    if not found:
+        raise ChoiceError(
+            f"nothing can be rounded to {precision.scheme}: no product has constant weights of 32-bit floats "
+            "(those of a quantized model are integers already)"
+        )
+    products, parts = find_products(model, rounded, found)
+    settings = settings_of(how)
+    how.on_step("measuring products with fewer bits")
+    measure_products(model, folder, products, parts, samples.feeds[0], settings)
+    how.on_step("measuring the error of each product")
+    trial = Trial(model, parts, folder, samples, precision.metric, settings)
+    for each in products:
+        each.alone = trial.error([each.result], samples.to_choose)
+    return Sensitivity(model, folder, products, samples, trial)
+
+
+def settings_of(how: ProofOptions) -> SessionSettings:
+    """Sessions in which onnxruntime optimizes models as it does for a user."""
+    return SessionSettings(how.checks.providers, level="all", threads=how.checks.threads)
+
+
+def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:
+    """The patterns that round operands."""
+    return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern)]
+
+
+def integer_patterns(scheme: Scheme) -> list[type[Rewrite]]:
+    """The patterns that compute with rounded operands."""
+    return [cls for cls in resolve(scheme) if not issubclass(cls, RoundingPattern)]
+
+
+def _raised(proof: Proof, least: int) -> onnx.ModelProto:
+    """The optimized model in an operator set that has what fewer bits need."""
+    if proof.builder.model.opsets.get("", 0) >= least:
+        return proof.proto
+    only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
+    return GraphBuilder(Source(proof.proto, proof.base_dir), optimization_options=only).to_onnx()

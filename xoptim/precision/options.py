@@ -1,0 +1,46 @@
+"""The options of rounding a model to fewer bits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from xoptim.precision.metrics import METRICS, Metric
+from xoptim.validate.session import Value
+
+Scheme: TypeAlias = Literal["int8", "int4"]
+SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4")
+Goal: TypeAlias = Literal["speed", "size"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionOptions:
+    """Options of `xoptim.precision.lowering.lower`.
+
+    Attributes:
+        scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4 bits.
+        tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
+        metric: how the error is measured: ``largest`` difference over the largest number, ``rms`` (root mean square over root
+            mean square), or ``choice`` (how often another element of the last axis is the largest).
+        goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size`` rounds them too.
+        feeds: values to measure the error on; random ones when empty. Half of them, at least one, serve to choose; all must
+            keep the tolerance.
+        seed: of the random values.
+    """
+
+    scheme: Scheme = "int8"
+    tolerance: float = 0.01
+    metric: Metric = "largest"
+    goal: Goal = "speed"
+    feeds: Sequence[Mapping[str, Value]] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for values that no model could keep."""
+        if self.scheme not in SCHEMES:
+            raise ValueError(f"precision is {' or '.join(SCHEMES)}, not {self.scheme!r}")
+        if self.metric not in METRICS:
+            raise ValueError(f"a metric is {', '.join(METRICS)}, not {self.metric!r}")
+        if self.goal not in ("speed", "size"):
+            raise ValueError(f"a goal is speed or size, not {self.goal!r}")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance}")

@@ -1,0 +1,59 @@
+"""The values on which errors are measured."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+
+from xoptim.precision.options import PrecisionOptions
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.reference import run_reference
+from xoptim.validate.session import Value
+
+_RANDOM_RUNS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Values of the inputs of a model.
+
+    Attributes:
+        feeds: one dictionary for each run.
+        are_random: whether some of them were drawn.
+    """
+
+    feeds: Sequence[Mapping[str, Value]]
+    are_random: bool
+
+    @property
+    def to_choose(self) -> range:
+        """The runs that serve to choose products, the first half; the others are held out."""
+        return range((len(self.feeds) + 1) // 2)
+
+    @property
+    def held_out(self) -> range:
+        """The other runs, none when there is only one."""
+        return range((len(self.feeds) + 1) // 2, len(self.feeds))
+
+    def summary(self) -> str:
+        """Where the values come from, in a few words."""
+        kind = "random sample" if self.are_random else "sample"
+        count = f"{len(self.feeds)} {kind}{'s' if len(self.feeds) > 1 else ''}"
+        return f"{count}, {len(self.held_out)} of them held out" if self.held_out else count
+
+
+def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionOptions, checks: ValidationOptions) -> Samples:
+    """The values of the options, or random ones of several sizes; the model has run on all of them.
+
+    Raises:
+        ChoiceError: values do not fit the model.
+        RunError, FeedError: the model does not run on them, or no values were found on which it runs.
+    """
+    plain = replace(checks, extremes=False, original_dir=folder, seed=options.seed)
+    if options.feeds:
+        one = [replace(plain, feeds=feeds, assignments=1) for feeds in options.feeds]
+        runs = [run_reference(model, each).runs[0] for each in one]
+    else:
+        runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
+    return Samples([run.feeds for run in runs], any(run.source == "random" for run in runs))

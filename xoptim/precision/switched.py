@@ -1,0 +1,102 @@
+"""One model with a switch for each product: so that any choice of products runs in one session."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from typing import NamedTuple
+
+import onnx
+from onnx import TensorProto, helper
+
+
+class Part(NamedTuple):
+    """The nodes that compute a result in a rewritten model, with the initializers that only this model has.
+
+    Attributes:
+        nodes: in order.
+        stored: initializers.
+    """
+
+    nodes: list[onnx.NodeProto]
+    stored: list[onnx.TensorProto]
+
+
+def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
+    """For each of some results, the nodes by which ``after`` computes it from values that ``before`` has too."""
+    known = {value.name for value in before.graph.input} | {tensor.name for tensor in before.graph.initializer}
+    known |= {name for node in before.graph.node for name in node.output}
+    places = {name: place for place, node in enumerate(after.graph.node) for name in node.output}
+    stored = {tensor.name: tensor for tensor in after.graph.initializer}
+    return {result: _part(after, result, known, places, stored) for result in results}
+
+
+def _part(
+    after: onnx.ModelProto,
+    result: str,
+    known: set[str],
+    places: Mapping[str, int],
+    stored: Mapping[str, onnx.TensorProto],
+) -> Part:
+    found, tensors, waiting = set[int](), dict[str, onnx.TensorProto](), [result]
+    while waiting:
+        name = waiting.pop()
+        if name in stored and name not in known:
+            tensors[name] = stored[name]
+        elif name == result or (name not in known and name in places):
+            place = places[name]
+            if place not in found:
+                found.add(place)
+                waiting += after.graph.node[place].input
+    return Part([after.graph.node[place] for place in sorted(found)], list(tensors.values()))
+
+
+def switched(before: onnx.ModelProto, parts: Mapping[str, Part]) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """A model that computes each result as before, or by its part where a Boolean input says so.
+
+    Returns:
+        The model, and the name of the input that switches each result.
+    """
+    model = onnx.ModelProto()
+    model.CopyFrom(before)
+    taken = {value.name for value in before.graph.input} | {tensor.name for tensor in before.graph.initializer}
+    taken |= {name for node in before.graph.node for name in node.output}
+    switches: dict[str, str] = {}
+    nodes: list[onnx.NodeProto] = []
+    for node in before.graph.node:
+        part = parts.get(node.output[0])
+        if part is None:
+            nodes.append(node)
+            continue
+        switches[node.output[0]] = name = f"switch_{len(switches)}"
+        while name in taken:
+            switches[node.output[0]] = name = f"{name}_"
+        nodes.append(_choice(node, part, name))
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
+    model.graph.ClearField("node")
+    model.graph.node.extend(nodes)
+    return model, switches
+
+
+def _choice(node: onnx.NodeProto, part: Part, switch: str) -> onnx.NodeProto:
+    """An If with the part in one branch, and the node in the other one."""
+    rounded = _branch(part.nodes, part.stored, node.output[0], f"{switch}_on")
+    plain = _branch([node], [], node.output[0], f"{switch}_off")
+    return helper.make_node("If", [switch], node.output, then_branch=rounded, else_branch=plain)
+
+
+def _branch(nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto], result: str, prefix: str) -> onnx.GraphProto:
+    """A graph without inputs, whose own names begin with a prefix: a subgraph may not define a name of the graph around it."""
+    copies, tensors = [deepcopy(node) for node in nodes], [deepcopy(tensor) for tensor in stored]
+    own = {tensor.name for tensor in tensors} | {name for node in copies for name in node.output if name}
+    for tensor in tensors:
+        tensor.name = f"{prefix}/{tensor.name}"
+    for node in copies:
+        node.name = ""
+        for names in (node.input, node.output):
+            names[:] = list(_renamed(names, own, prefix))
+    output = onnx.ValueInfoProto(name=f"{prefix}/{result}")
+    output.type.tensor_type.elem_type = TensorProto.FLOAT
+    return helper.make_graph(copies, prefix, [], [output], tensors)
+
+
+def _renamed(names: Iterable[str], own: set[str], prefix: str) -> Iterator[str]:
+    return (f"{prefix}/{name}" if name in own else name for name in names)

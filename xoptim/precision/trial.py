@@ -1,0 +1,48 @@
+"""Errors of choices of products, measured in one session."""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from xoptim.precision.metrics import Metric, error
+from xoptim.precision.samples import Samples
+from xoptim.precision.switched import Part, switched
+from xoptim.validate.session import Session, SessionSettings, Value
+
+
+class Trial:
+    """A model in which any choice of products can be rounded.
+
+    Args:
+        model: the model.
+        parts: what computes the result of each product with fewer bits.
+        folder: of external data.
+        samples: the values to run on.
+        metric: the error to measure.
+        settings: of the session.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        parts: Mapping[str, Part],
+        folder: Path | None,
+        samples: Samples,
+        metric: Metric,
+        settings: SessionSettings,
+    ) -> None:
+        whole, self._switches = switched(model, parts)
+        self._session = Session(whole, settings, base_dir=folder)
+        self._samples = samples
+        self._metric = metric
+        self._expected = [self._run(place, ()) for place in range(len(samples.feeds))]
+
+    def error(self, rounded: Collection[str], places: Iterable[int]) -> float:
+        """The error when some products are rounded, the largest of some samples, as a fraction."""
+        return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
+
+    def _run(self, place: int, rounded: Collection[str]) -> list[Value]:
+        chosen = {name: np.array(result in rounded) for result, name in self._switches.items()}
+        return self._session.run({**self._samples.feeds[place], **chosen})
