@@ -180,7 +180,7 @@ def _remarks(summary: Summary) -> Iterator[str]:
 
 
 def _precision(lowered: Lowered) -> Iterator[str]:
-    """What was rounded, how large the error is, and what was proved."""
+    """The lines about fewer bits: the choice, its error, the proof."""
     yield f"precision   {lowered.summary()}"
     for report in lowered.structure:
         yield f"            with the rounded numbers, integers compute the same as floats: {report.summary()}"

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from xoptim import ModelPass, Rewrite, database
-from xoptim.engine.run import STEPS
+from xoptim.optimizing.builder import STEPS
 
 from ..options import command, flag, json_option
 from ..selection import SelectionOfAll

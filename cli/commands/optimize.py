@@ -89,6 +89,8 @@ class Choices:
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
         found = self.comparison.idle(self.provider) | self.lowering.idle()
+        if self.lowering.precision:
+            found["only_if_faster"] = "with --precision, which measures each product"
         if self.no_fold:
             found["max_growth"] = "with --no-fold"
         if self.changes.strip and self.tag:
@@ -99,6 +101,16 @@ class Choices:
             measured = () if self.benchmark or self.only_if_faster else VALUES
             found.update(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
         return found
+
+    def proof(self) -> ProofOptions:
+        """The options of the proof."""
+        return ProofOptions(
+            checks=self.comparison.read(self.provider, runs=self.verify),
+            whole=self.verify,
+            each=self.check == "each",
+            bisect=not self.strict,
+            inline=self.inline,
+        )
 
     def optimization(self, progress: Progress) -> OptimizationOptions:
         """The options of the optimizer."""
@@ -139,16 +151,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     log = redirect_stdout(sys.stderr) if choices.as_json or is_streamed else nullcontext()
     progress = Progress(enabled=not quiet and not choices.verbose)
     with log, drafted(target, choices.weights, dry_run=choices.dry_run) as draft, progress:
-        how = ProofOptions(
-            checks=choices.comparison.read(choices.provider, runs=choices.verify),
-            whole=choices.verify,
-            each=choices.check == "each",
-            bisect=not choices.strict,
-            inline=choices.inline,
-            on_loaded=partial(page.loaded, target),
-            on_step=progress.say,
-            draft=draft,
-        )
+        how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
         options = page.listening(choices.optimization(progress))
         subject = prepared(model, preparation)
         proof = prove(subject, options, how if choices.lowering.precision is None else replace(how, draft=None))

@@ -1,18 +1,19 @@
 """Products of a tensor by constant weights, in all forms in which exporters and optimizers write them."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import GraphView, Node, PatternRewriter
+from xoptim.facts.kernels import has_kernel
+from xoptim.match import GraphView, MatchResult, Node, PatternRewriter
 from xoptim.match.axes import permutation
+from xoptim.match.rounding import RoundingPattern
 
 from .._folding import Array, constant
 from .._nodes import is_op
-
-PRODUCTS = ("MatMul", "Gemm", "com.microsoft::FusedMatMul")
-"""The anchors."""
+from ._rounding import Rounded, is_roundable
 
 
 class Product(NamedTuple):
@@ -55,10 +56,48 @@ def product(g: GraphView, node: Node) -> Product | None:
     return Product(name, is_turned, shape[is_turned], shape[not is_turned])
 
 
-def written(g: PatternRewriter, node: Node, x: str, weights: str) -> list[Node]:
-    """The nodes made before, and the product by other operands, with the summand of a Gemm."""
-    bias = node.input[2] if len(node.input) > 2 else ""
-    if not bias:
-        return [*g.created, g.make_node("MatMul", [x, weights], node.output)]
-    total = g.op.MatMul(x, weights)
-    return [*g.created, g.make_node("Add", [total, bias], node.output)]
+class _RoundedProduct(RoundingPattern):
+    """A product whose operands are replaced. Refusals have the numbers of `Int8OperandsPattern`.
+
+    Class attributes:
+        integers: types that are dequantized.
+    """
+
+    phase = "target"
+    providers = ("cpu",)
+    anchors = ("MatMul", "Gemm", "com.microsoft::FusedMatMul")
+    integers: ClassVar[tuple[int, ...]]
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        found = product(g, node)
+        if found is None:  # (1) (2)
+            return self.none(node, msg="not a product of 32-bit floats by a constant matrix, without scales")
+        if not self.fits(found):  # (1)
+            return self.none(node, msg=f"weights of {found.terms} rows and {found.columns} columns do not fit")
+        if not all(has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset) for dtype in self.integers):  # (3)
+            return self.none(node, msg="no kernel that dequantizes")
+        if not is_roundable(constant(g, found.weights)):  # (1)
+            return self.none(node, msg="weights that are not finite, or too large")
+        return MatchResult(self, [node], partial(self._replace, found))
+
+    def fits(self, found: Product) -> bool:
+        """Whether weights of this shape can be rounded."""
+        raise NotImplementedError
+
+    def rounded(self, g: PatternRewriter, x: str, found: Product) -> tuple[str, str]:
+        """The operands as rounded numbers."""
+        raise NotImplementedError
+
+    def _replace(self, found: Product, g: PatternRewriter, node: Node) -> list[Node]:
+        operands = self.rounded(g, node.input[0], found)
+        bias = node.input[2] if len(node.input) > 2 else ""
+        if not bias:
+            return [*g.created, g.make_node("MatMul", operands, node.output)]
+        total = g.op.MatMul(*operands)
+        return [*g.created, g.make_node("Add", [total, bias], node.output)]
+
+
+def stored(g: PatternRewriter, found: Product, numbers: Rounded) -> tuple[str, str]:
+    """The integers and the scales of weights as initializers."""
+    integers = g.make_initializer("", numbers.integers, source=found.weights)
+    return integers, g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")

@@ -6,7 +6,12 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.lazy import lazy_module
+
 from .._folding import Array
+
+_quantizers = lazy_module("onnxruntime.quantization.quant_utils")
+_kernels = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
 INT8_ENDS = (-127, 127)
 """The ends of the integers of 8 bits that weights take: with -128, the product of two would need another bit."""
@@ -35,11 +40,9 @@ def is_roundable(numbers: Array) -> bool:
 
 def columns_to_int8(weights: Array) -> Rounded:
     """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero points."""
-    from onnxruntime.quantization.quant_utils import quantize_nparray  # loads much, which other patterns do not need
-
     scales = (np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1])).astype(np.float32)
     scales[scales < np.finfo(np.float32).tiny] = 1  # a column of zeros
-    return Rounded(quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS), scales)
+    return Rounded(_quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS), scales)
 
 
 def blocks_to_int4(weights: Array, block: int) -> Rounded:
@@ -49,12 +52,10 @@ def blocks_to_int4(weights: Array, block: int) -> Rounded:
         weights: of shape (blocks · block, columns).
         block: number of rows that have one scale.
     """
-    from onnxruntime.capi._pybind_state import quantize_qdq_matmul_4bits
-
     rows, columns = weights.shape
     packed = np.zeros(weights.size // 2, np.uint8)
     scales = np.zeros((rows // block, columns), np.float32)
     zeros = np.zeros((scales.size + 1) // 2, np.uint8)
-    quantize_qdq_matmul_4bits(packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, True)
+    _kernels.quantize_qdq_matmul_4bits(packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, True)
     halves = np.stack([packed & 15, packed >> 4], axis=-1).reshape(rows, columns).astype(np.int8)
     return Rounded(((halves ^ 8) - 8).astype(ml_dtypes.int4), scales)

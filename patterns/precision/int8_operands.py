@@ -1,18 +1,12 @@
-from functools import partial
-
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
-from xoptim.match.rounding import RoundingPattern
+from xoptim.match import Example, PatternRewriter
 
-from .._folding import constant
-from ._products import PRODUCTS, Product, product, written
-from ._rounding import columns_to_int8, is_roundable
+from ._products import Product, _RoundedProduct, stored
+from ._rounding import columns_to_int8
 
 _FEWEST_TERMS = 16
 """Sums of fewer products are not measured to gain by integers."""
-_TYPES = (TensorProto.INT8, TensorProto.UINT8)
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
 _INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
 _WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
@@ -20,7 +14,7 @@ _ROWS = ", ".join(map(str, (*_COLUMN, *_COLUMN[::-1])))
 _TURNED = ", ".join(f"{a}, {b}" for a, b in zip(_COLUMN, _COLUMN[::-1], strict=True))
 
 
-class Int8OperandsPattern(RoundingPattern):
+class Int8OperandsPattern(_RoundedProduct):
     """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s)), and so for Gemm
 
     What: rounds both operands of a product with constant weights to 8 bits, in the form from which runtimes and
@@ -34,31 +28,18 @@ class Int8OperandsPattern(RoundingPattern):
     3. the provider has no kernel that dequantizes.
     """
 
-    phase = "target"
     bits = 8
     min_opset = 13
-    providers = ("cpu",)
     tags = ("int8", "extra")
-    anchors = PRODUCTS
+    integers = (TensorProto.INT8, TensorProto.UINT8)
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        found = product(g, node)
-        if found is None:  # (1) (2)
-            return self.none(node, msg="not a product of 32-bit floats by a constant matrix, without scales")
-        if found.terms < _FEWEST_TERMS:  # (1)
-            return self.none(node, msg="the weights have few rows")
-        if not all(has_kernel(g.provider, "", "DequantizeLinear", dtype, g.main_opset) for dtype in _TYPES):  # (3)
-            return self.none(node, msg="no kernel that dequantizes")
-        if not is_roundable(constant(g, found.weights)):  # (1)
-            return self.none(node, msg="weights that are not finite, or too large")
-        return MatchResult(self, [node], partial(self._round, found))
+    def fits(self, found: Product) -> bool:
+        return found.terms >= _FEWEST_TERMS
 
-    def _round(self, found: Product, g: PatternRewriter, node: Node) -> list[Node]:
-        weights = columns_to_int8(found.matrix(g))
-        integers = g.make_initializer("", weights.integers, source=found.weights)
-        scales = g.make_initializer("", weights.scales, source=f"{found.weights}_scales")
-        rows = g.op.DequantizeLinear(*g.op.DynamicQuantizeLinear(node.input[0], outputs=3))
-        return written(g, node, rows, g.op.DequantizeLinear(integers, scales, axis=1))
+    def rounded(self, g: PatternRewriter, x: str, found: Product) -> tuple[str, str]:
+        integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))
+        rows = g.op.DequantizeLinear(*g.op.DynamicQuantizeLinear(x, outputs=3))
+        return rows, g.op.DequantizeLinear(integers, scales, axis=1)
 
     examples = (
         Example(

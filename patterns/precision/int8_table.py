@@ -1,11 +1,10 @@
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter, runs
-from xoptim.match.axes import axis_of
+from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.rounding import RoundingPattern
 
-from .._folding import constant
+from .._folding import Array, constant
 from ._rounding import columns_to_int8, is_roundable
 
 _FEWEST_ROWS = 256
@@ -15,7 +14,7 @@ _FLOATS = ", ".join(f"{(n % 128 - 127 * (n % 2)) / 2}, 63.5" for n in range(_ROW
 _SCALES = ", ".join(["0.5"] * _ROWS)
 
 
-class Int8TablePattern(RoundingPattern):
+class Int8TablePattern(RoundingPattern, EasyPatternOptimization):
     """Gather(w, i) → Cast(Gather(w8, i)) · Gather(s, i)
 
     What: rounds a table, such as the embedding of a vocabulary, to 8 bits, with a scale for each row.
@@ -31,28 +30,28 @@ class Int8TablePattern(RoundingPattern):
     min_opset = 13
     providers = ("cpu",)
     tags = ("int8", "extra")
-    anchors = ("Gather",)
+    kernels = {"Gather": "w"}  # (2)
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        table = node.input[0]
-        shape = g.static_shape(table)
-        if not g.is_constant(table) or shape is None or len(shape) != 2 or g.try_infer_type(table) != TensorProto.FLOAT:  # (1)
+    def match_pattern(self, g: PatternBuilder, w: Constant, i: Symbol) -> Symbol:
+        return g.op.Gather(w, i, axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        shape, node = g.static_shape(m.w), m.nodes[0]
+        if shape is None or len(shape) != 2 or g.try_infer_type(m.w) != TensorProto.FLOAT:  # (1)
             return self.none(node, msg="not a constant matrix of 32-bit floats")
-        if axis_of(g, node) != 0 or shape[0] < _FEWEST_ROWS or shape[1] < 2:  # (1)
+        if m.axis not in (0, -2) or shape[0] < _FEWEST_ROWS or shape[1] < 2:  # (1)
             return self.none(node, msg="not read by rows, or few rows")
-        if not runs(g, "Gather", table):  # (2)
-            return self.none(node, msg="no kernel that reads integers")
-        if not is_roundable(constant(g, table)):  # (1)
+        table = constant(g, m.w)
+        if not is_roundable(table):  # (1)
             return self.none(node, msg="numbers that are not finite, or too large")
-        return MatchResult(self, [node], self._round)
+        return m.derive(table=table)
 
-    def _round(self, g: PatternRewriter, node: Node) -> list[Node]:
-        table, rows = node.input
-        found = columns_to_int8(constant(g, table).T)
-        integers = g.make_initializer("", np.ascontiguousarray(found.integers.T), source=table)
-        scales = g.make_initializer("", found.scales[:, None], source=f"{table}_scales")
-        factors = [g.op.Cast(g.op.Gather(integers, rows), to=TensorProto.FLOAT), g.op.Gather(scales, rows)]
-        return [*g.created, g.make_node("Mul", factors, node.output)]
+    def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
+        found = columns_to_int8(table.T)
+        integers = g.make_initializer("", np.ascontiguousarray(found.integers.T), source=w)
+        scales = g.make_initializer("", found.scales[:, None], source=f"{w}_scales")
+        numbers = g.op.Cast(g.op.Gather(integers, i), to=TensorProto.FLOAT)
+        return g.op.Mul(numbers, g.op.Gather(scales, i))
 
     examples = (
         Example(

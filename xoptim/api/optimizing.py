@@ -78,34 +78,29 @@ def optimize(
             a path, which gives a ``ModelProto``.
         options: of the optimization.
         inline: replace calls of local functions by their bodies first.
-        verify: run the original and the result in onnxruntime and compare, as the command does: a pattern that makes the
-            model compute something else is left out, with a warning. Options set the comparison; by default it runs
-            on the provider for which the model is optimized.
-        only_if_faster: measure the original and the result; when it is measurably slower, leave out the groups of patterns
-            that make it slower, as ``xopt --only-if-faster`` does. Options set the measurement.
-        precision: round products to fewer bits, as many as its tolerance allows, as ``xopt --precision`` does. Nothing is
-            rounded by default.
-        report: called with an `OptimizationReport`, which has the result of the comparison too; or the file to which a page
-            with both graphs and every rewrite is written (``report="report.html"``, see `xoptim.report`).
+        verify: run the original and the result in onnxruntime and compare: a pattern that makes the model compute something
+            else is left out, with a warning. Options set the comparison.
+        only_if_faster: measure, and leave out the groups of patterns that make it slower. Options set the measurement.
+        precision: round products to fewer bits, as many as its tolerance allows, as ``xopt --precision`` does.
+        report: called with an `OptimizationReport`, which has the result of the comparison too; or the file of a page with
+            both graphs and every rewrite (``report="report.html"``, see `xoptim.report`).
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Returns:
-        The optimized model. From a path, it is a ``ModelProto`` that holds all its weights in memory; `optimize_file` writes
-        a model of any size without holding them.
+        The optimized model. From a path it is a ``ModelProto`` with all weights; `optimize_file` holds none in memory.
 
     Raises:
         ModelError: when the model cannot be read.
         UnknownPatternError: when a pattern name is unknown.
         DifferentModelError: with ``verify``, when the result computes something else: with ``strict``, or when no rewrite
             was found to leave out. ``report`` describes the difference.
-        NotValidatedError: with ``verify``, when there is no verdict, for instance because onnxruntime cannot run
-            the original. ``report`` gives the reason, and ``model`` is the optimized model.
-        ChoiceError: with ``verify``, when sizes or values of the options do not fit the model; with ``precision``, when it has
-            nothing to round, too.
+        NotValidatedError: with ``verify``, when there is no verdict; ``report`` gives the reason, ``model`` is the result.
+        ValueError: ``precision`` and ``only_if_faster`` exclude each other.
+        ChoiceError: when sizes or values of the options do not fit the model, or it has nothing to round.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
         PatternError: when a selected pattern is declared wrongly.
         ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
-        LoadError, FeedError, RunError: with ``only_if_faster``, when a model cannot be measured.
+        LoadError, FeedError, RunError: when a model cannot be measured.
         MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
     source = Source(model)
@@ -217,6 +212,8 @@ def _made(
     if not how.whole and faster is False and precision is None:
         with collection_paused():
             return _optimized(source, options, how.inline, reporting)
+    if precision is not None and faster is not False:
+        raise ValueError("precision measures each product: leave out only_if_faster")
     bench = BenchOptions(provider=options.provider) if faster is True else faster or None
     return _proved(source, options, how, bench, reporting, precision)
 

@@ -1,4 +1,4 @@
-"""Patterns that round operands to fewer bits, which changes results by an error that somebody has to allow."""
+"""Patterns that round operands to fewer bits, which changes results by an error that a user allows."""
 
 from collections.abc import Collection
 from typing import ClassVar
@@ -19,8 +19,11 @@ class RoundingPattern(PatternOptimization):
 
     exactness: ClassVar[Exactness] = "approximate"
 
+    only: Collection[str] | None = None
+
     def __init__(self, only: Collection[str] | None = None) -> None:
-        self.only = None if only is None else frozenset(only)
+        if only is not None:
+            self.only = frozenset(only)
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call `match` at a chosen node."""

@@ -17,6 +17,7 @@ from onnx import TensorProto
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.diagnose.session import Optimizations
 from xoptim.engine.options import OptimizationOptions
+from xoptim.engine.run import STEPS as STEPS  # for the command
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, RewriteError

@@ -53,11 +53,11 @@ class Lowered:
         return ""
 
     def summary(self) -> str:
-        """What was rounded and what it costs, in one line."""
+        """The choice and its error, in one line."""
         chosen, options = len(self.rounded), self.options
         slow = len(self.products) - len(worthwhile(self.products)) if options.goal == "speed" else 0
         rest = len(self.products) - chosen - slow
-        left = [f"{slow} not faster here" if slow else "", f"{rest} for their error" if rest > 0 else ""]
+        left = [f"{slow} not faster here: --for size" if slow else "", f"{rest} for their error" if rest > 0 else ""]
         reasons = ", ".join(filter(None, left))
         return (
             f"{options.scheme}: {chosen} of {len(self.products)} products{f' ({reasons})' if reasons else ''}, error "

@@ -1,4 +1,4 @@
-"""What fewer bits change and save, for each product of a model."""
+"""The error that fewer bits add, and the time that they save, for each product of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ class Product:
         return math.prod(self.shape)
 
     def price(self) -> tuple[bool, float, str]:
-        """What it costs: the square of its error for each multiplication. Tables, which save no time, come last."""
+        """The square of the error for each multiplication, by which products are ordered; tables save no time and come last."""
         return self.op_type == "Gather", self.alone**2 / self.work, self.result
 
     def to_json(self) -> dict[str, Any]:

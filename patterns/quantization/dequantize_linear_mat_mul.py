@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._folding import constant
 from .._nodes import is_op
-from ..quantization._parameters import is_one, parameters
+from ._parameters import is_one, parameters
 
 _MOST_TERMS = 1 << 16
 """This many products of integers of 8 bits add up to less than 2^31."""

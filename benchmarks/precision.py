@@ -1,0 +1,117 @@
+"""Time, bytes and error of models with fewer bits, beside onnxruntime's own dynamic quantization of the original.
+
+    python -m benchmarks.zoo models                                # small models of many architectures
+    python -m benchmarks.precision models                          # --precision int8 --tolerance 2%
+    python -m benchmarks.precision models --only "^bert" --scheme int4 --tolerance 0.1
+    python -m benchmarks.precision models --write                  # write the table of docs/precision.md
+
+A model FAMILY.NAME.EXPORTER.onnx is measured on the values in FAMILY.NAME.EXPORTER.npz. All results of a model run on one
+thread of the CPU with all of onnxruntime's optimizations, in rounds of random order. Errors are the largest difference of an
+output over its largest number, on values that did not serve to choose.
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import click
+import numpy as np
+import onnx
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+import xoptim
+from benchmarks.operators import processor
+from xoptim.bench import BenchOptions, bench
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.precision.lowering import Lowered, lower
+from xoptim.precision.metrics import error
+from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+from xoptim.validate.session import Session, SessionSettings, Value
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
+HEAD: Final = (
+    "| model | products | float | {scheme} | error | bytes | quantize_dynamic | its error | its bytes |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+)
+Row = tuple[str, tuple[float, float, float, float, float, float, float]]
+
+
+def others(feeds: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """Values of the same kind: the same numbers in another order, which no choice has seen."""
+    rng = np.random.default_rng(seed)
+    return {name: rng.permuted(value, axis=-1) if value.ndim else value for name, value in feeds.items()}
+
+
+def lowered(path: Path, feeds: dict[str, np.ndarray], scheme: Scheme, tolerance: float) -> tuple[Proof, Lowered]:
+    """The model in floats, and with fewer bits."""
+    options, how = xoptim.OptimizationOptions(), ProofOptions(whole=False)
+    proof = prove(path, options, how)
+    samples = [feeds, others(feeds, 1)]
+    return proof, lower(proof, options, how, PrecisionOptions(scheme=scheme, tolerance=tolerance, feeds=samples))
+
+
+def errors(models: list[onnx.ModelProto], feeds: dict[str, np.ndarray]) -> list[float]:
+    """The errors of some models, relative to the first."""
+    results: list[list[Value]] = [Session(each, SessionSettings(level="all", threads=1)).run(feeds) for each in models]
+    return [error("largest", results[0], each) for each in results[1:]]
+
+
+def measure(path: Path, scheme: Scheme, tolerance: float, seconds: float) -> Row:
+    """The figures of a model: times, error and bytes of ours, then of the other tool."""
+    feeds = dict(np.load(path.with_suffix(".npz")))
+    proof, ours = lowered(path, feeds, scheme, tolerance)
+    with tempfile.TemporaryDirectory() as folder:
+        quantized = Path(folder) / "quantized.onnx"
+        quantize_dynamic(path, quantized, weight_type=QuantType.QInt8, per_channel=True)
+        theirs = onnx.load(quantized)
+    original = onnx.load(path)
+    models = {"original": original, "float": proof.proto, "ours": ours.proof.proto, "theirs": theirs}
+    report = bench(models, BenchOptions(threads=1, seconds=seconds, feeds=feeds, compare=False, loading=False))
+    times = [each.ratio.value for each in report.models if each.ratio is not None]
+    found = errors([original, ours.proof.proto, theirs], others(feeds, 2))
+    sizes = [each.ByteSize() / original.ByteSize() for each in (ours.proof.proto, theirs)]
+    name = f"{path.stem} | {len(ours.rounded)} of {len(ours.products)}"
+    return name, (times[0], times[1], found[0], sizes[0], times[2], found[1], sizes[1])
+
+
+def line(name: str, figures: tuple[float, ...]) -> str:
+    """A row of the table."""
+    ours, theirs = figures[:4], figures[4:]
+    cells = [f"{ours[0]:.2f}", f"**{ours[1]:.2f}**", f"{ours[2]:.2%}", f"{ours[3]:.2f}"]
+    return f"| {name} | {' | '.join(cells)} | {theirs[0]:.2f} | {theirs[1]:.2%} | {theirs[2]:.2f} |"
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--only", default="", help="Regular expression for names of models.")
+@click.option("--scheme", type=click.Choice(SCHEMES), default="int8")
+@click.option("--tolerance", default=0.02)
+@click.option("--seconds", default=2.0, help="For each model.")
+@click.option("--write", is_flag=True, help="Write the table of docs/precision.md.")
+def main(folder: Path, only: str, scheme: Scheme, tolerance: float, seconds: float, write: bool) -> None:
+    """Print a row for each model, and geometric means."""
+    rows: list[Row] = []
+    lines = [HEAD.format(scheme=scheme).rstrip()]
+    for path in sorted(folder.glob("*.onnx")):
+        if not re.search(only, path.stem):
+            continue
+        try:
+            rows.append(measure(path, scheme, tolerance, seconds))
+        except xoptim.XoptimError as reason:
+            print(f"{path.stem}: {reason}", file=sys.stderr)
+            continue
+        lines.append(line(*rows[-1]))
+        print(lines[-1], flush=True)
+    figures = np.array([each for _, each in rows])
+    lines.append(line(f"geometric mean of {len(rows)} |", tuple(np.exp(np.log(np.maximum(figures, 1e-9)).mean(axis=0)))))
+    print(lines[-1])
+    if write:
+        text = PAGE.read_text(encoding="utf-8")
+        table = "\n".join(["<!-- precision: begin -->", *lines, "", f"{processor()}.", "<!-- precision: end -->"])
+        PAGE.write_text(re.sub(r"<!-- precision: begin -->.*<!-- precision: end -->", lambda _: table, text, flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    main()

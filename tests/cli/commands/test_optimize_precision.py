@@ -1,0 +1,92 @@
+"""``xopt MODEL --precision``."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.cli.command import RELU, Xopt, files, write
+from tests.precision.models import network, words
+
+SIZE = ("--for", "size", "--tolerance", "20%")
+
+
+@pytest.fixture
+def samples() -> Path:
+    """A folder of three samples."""
+    folder = Path("samples")
+    folder.mkdir()
+    for seed in range(3):
+        np.savez(folder / f"{seed}.npz", **words(seed=seed))  # type: ignore[arg-type]
+    return folder
+
+
+def test_eight_bits(xopt: Xopt, samples: Path) -> None:
+    onnx.save(network(), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
+    assert (outcome.code, outcome.err) == (0, "")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
+    assert line.startswith("precision   int8: 6 of 6 products, error ")
+    assert line.endswith("of at most 20.00% (largest, 3 samples, 1 of them held out)")
+    assert "with the rounded numbers, integers compute the same as floats: equal: 1 output" in outcome.out
+    assert "random values" not in outcome.out
+    patterns = {line.split()[0] for line in outcome.out.splitlines() if line}
+    assert patterns >= {"Int8Operands", "Int8Table", "DequantizeLinearMatMul"}
+    assert Path("model.opt.onnx").stat().st_size < 0.35 * Path("model.onnx").stat().st_size
+
+
+def test_as_json(xopt: Xopt, samples: Path) -> None:
+    onnx.save(network(), "model.onnx")
+    found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json["precision"]
+    assert (found["scheme"], found["metric"], found["samples"], found["random"]) == ("int8", "largest", 3, False)
+    assert 0 < found["error"] <= found["tolerance"] == 0.2
+    assert [each["status"] for each in found["structure"]] == ["equal"]
+    assert {each["node"] for each in found["products"]} >= {"embed", "scores"}
+    assert all(each["rounded"] for each in found["products"])
+
+
+def test_random_values_are_no_evidence(xopt: Xopt) -> None:
+    onnx.save(network(layers=1), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
+    assert "random values say little about yours: give some with --feeds" in outcome.out
+
+
+def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xoptim.precision.lowering._error", lambda *_: 0.5)
+    onnx.save(network(layers=1), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
+    assert outcome.code == 1
+    assert outcome.err == "xopt: error: the error is 50.00%, more than the tolerance of 20.00%; nothing was written\n"
+    assert files() == {"model.onnx"}
+
+
+def test_weights_in_a_file(xopt: Xopt) -> None:
+    onnx.save(network(), "model.onnx", save_as_external_data=True, size_threshold=0, location="weights")
+    outcome = xopt("model.onnx", "-o", "small.onnx", "--precision", "int8", *SIZE, "--external-data")
+    assert (outcome.code, outcome.err) == (0, "")
+    onnx.load("small.onnx")
+    assert files() == {"model.onnx", "weights", "small.onnx", "small.onnx.data"}
+    assert Path("small.onnx.data").stat().st_size < 0.35 * Path("weights").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tolerance", "1%"), "--tolerance has no effect without --precision; leave it out"),
+        (("--metric", "rms"), "--metric has no effect without --precision; leave it out"),
+        (("--for", "size"), "--for has no effect without --precision; leave it out"),
+        (("--precision", "int8", "--tolerance", "0"), "'0' is not a part of a whole between 0 and 1, such as 1% or 0.01"),
+        (("--precision", "int8", "--tolerance", "much"), "'much' is not a part of a whole between 0 and 1, such as 1% or 0.01"),
+        (
+            ("--precision", "int8", "--only-if-faster"),
+            "--only-if-faster has no effect with --precision",
+        ),
+        (("--precision", "int8"), "nothing can be rounded to int8: no product has constant weights of 32-bit floats"),
+        (("--precision", "int8", "--feeds", "empty"), "no .npz file in 'empty'; write one for each sample with numpy.savez"),
+    ],
+)
+def test_wrong_use(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
+    write(RELU)
+    Path("empty").mkdir()
+    assert message in xopt("model.onnx", *options).error

@@ -1,0 +1,36 @@
+"""Small networks whose products can be rounded."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def network(layers: int = 4, width: int = 64, opset: int = 17, rows: int = 300) -> onnx.ModelProto:
+    """An embedding of ``rows`` words, then layers of a product, a sum and Tanh; the last product is a transposed Gemm."""
+    rng = np.random.default_rng(0)
+
+    def drawn(*shape: int) -> np.ndarray:
+        found: np.ndarray = (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
+        return found
+
+    stored = {"table": drawn(rows, width), "last": drawn(8, width), "end": drawn(8)}
+    nodes, x = [helper.make_node("Gather", ["table", "words"], ["h0"], name="embed")], "h0"
+    for n in range(layers):
+        stored |= {f"w{n}": drawn(width, width), f"b{n}": drawn(width)}
+        nodes += [
+            helper.make_node("MatMul", [x, f"w{n}"], [f"p{n}"], name=f"product{n}"),
+            helper.make_node("Add", [f"p{n}", f"b{n}"], [f"s{n}"]),
+            helper.make_node("Tanh", [f"s{n}"], [f"h{n + 1}"]),
+        ]
+        x = f"h{n + 1}"
+    nodes.append(helper.make_node("Gemm", [x, "last", "end"], ["scores"], name="scores", transB=1))
+    inputs = [helper.make_tensor_value_info("words", TensorProto.INT64, ["n"])]
+    outputs = [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 8])]
+    tensors = [numpy_helper.from_array(array, name) for name, array in stored.items()]
+    graph = helper.make_graph(nodes, "network", inputs, outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def words(count: int = 32, seed: int = 0) -> dict[str, np.ndarray]:
+    """Values of the input."""
+    return {"words": np.random.default_rng(seed).integers(0, 300, count)}

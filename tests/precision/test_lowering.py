@@ -1,0 +1,165 @@
+"""Models with fewer bits: the choice keeps the tolerance, and the graph is proved."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import xoptim
+from tests.precision.models import network, words
+from tests.support import parse, run
+from xoptim.engine.options import OptimizationOptions
+from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.precision.lowering import Lowered, lower
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.products import Product
+from xoptim.validate.errors import ChoiceError, ToleranceError
+
+
+def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Lowered:
+    """A model with fewer bits, whatever takes longer."""
+    how = ProofOptions()
+    chosen = OptimizationOptions(patterns=patterns)
+    precision = PrecisionOptions(**{"goal": "size", "feeds": [words(), words(seed=1)], **options})
+    return lower(prove(model, chosen, how), chosen, how, precision)
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    """The operators, in order."""
+    return [node.op_type for node in model.graph.node]
+
+
+def test_integers() -> None:
+    found = lowered(network(layers=2), tolerance=0.5)
+    assert not found.fault
+    assert len(found.rounded) == len(found.products) == 4
+    counts = operators(found.proof.proto)
+    assert (counts.count("MatMulInteger"), counts.count("MatMul"), counts.count("Gemm")) == (3, 0, 0)
+    assert [report.status for report in found.structure] == ["equal"]
+    assert found.proof.each is not None
+    assert found.proof.each.checked >= 3
+    assert not found.proof.each.disagreements
+    types = {tensor.name: tensor.data_type for tensor in found.proof.proto.graph.initializer if len(tensor.dims) == 2}
+    assert sorted(types.values()) == [onnx.TensorProto.FLOAT] + [onnx.TensorProto.INT8] * 4  # the scales of the table
+
+
+def test_error_is_the_one_of_the_result() -> None:
+    model = network()
+    found = lowered(model, tolerance=0.5)
+    errors = []
+    for feeds in found.samples.feeds:
+        expected, actual = (run(each, feeds, optimized=True)[0] for each in (model, found.proof.proto))
+        errors.append(np.abs(expected - actual).max() / np.abs(expected).max())
+    assert found.error == pytest.approx(max(errors), rel=1e-3)
+    assert 0 < found.error < 0.1
+
+
+def test_tolerance_is_kept() -> None:
+    everything = lowered(network(), tolerance=0.9)
+    some = lowered(network(), tolerance=everything.error / 2)
+    assert 0 < len(some.rounded) < len(everything.rounded)
+    assert some.error <= everything.error / 2
+    kept = {each.result for each in some.products} - some.rounded.keys()
+    dearest = max((each for each in some.products if each.op_type != "Gather"), key=Product.price)
+    assert dearest.result in kept
+
+
+def test_four_bits_raise_the_operator_set() -> None:
+    found = lowered(network(layers=2), scheme="int4", tolerance=0.9)
+    assert found.proof.proto.opset_import[0].version == 21
+    assert set(found.rounded.values()) == {"Int4Weights"}
+    sizes = [tensor.data_type for tensor in found.proof.proto.graph.initializer]
+    assert sizes.count(onnx.TensorProto.INT4) == 3
+
+
+def test_operators_of_onnxruntime() -> None:
+    found = lowered(network(layers=2), "default+onnxruntime", tolerance=0.5)
+    counts = operators(found.proof.proto)
+    assert {"DynamicQuantizeMatMul", "MatMulIntegerToFloat"} & {*counts}
+    assert "MatMulInteger" not in counts
+    assert not found.fault
+
+
+def test_same_choice_again() -> None:
+    first, second = (lowered(network(), tolerance=0.01) for _ in range(2))
+    assert first.rounded == second.rounded
+    assert first.proof.to_bytes() == second.proof.to_bytes()
+
+
+def test_products_that_are_not_faster_stay() -> None:
+    found = lowered(network(), tolerance=0.5)
+    for each in found.products:
+        each.before, each.after = 1.0, 2.0
+    assert found.summary().startswith("int8: 6 of 6 products, error ")
+    slow = lowered(network(width=16, layers=1), tolerance=0.5, goal="speed")
+    assert all(each.result not in slow.rounded or each.is_faster or each.op_type == "Gather" for each in slow.products)
+
+
+def test_random_samples() -> None:
+    found = lowered(network(layers=1), tolerance=0.5, feeds=())
+    assert found.samples.are_random
+    assert found.samples.summary() == "4 random samples, 2 of them held out"
+    assert len({each["words"].shape for each in found.samples.feeds}) > 1  # type: ignore[union-attr]
+
+
+def test_products_in_subgraphs_stay() -> None:
+    model = network(layers=2)
+    branch, other = (
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("MatMul", [x, "w0"], [name])],
+            name,
+            [],
+            [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)],
+        )
+        for name, x in (("inner", "h1"), ("outer", "h2"))
+    )
+    model.graph.input.append(onnx.helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []))
+    model.graph.node.append(onnx.helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=other))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None))
+    found = lowered(model, tolerance=0.5, feeds=[words() | {"c": np.array(True)}])
+    assert not found.fault
+    assert {*found.rounded} == {each.result for each in found.products}
+    (inner,) = {node.attribute[0].g.node[0].op_type for node in found.proof.proto.graph.node if node.op_type == "If"}
+    assert inner == "MatMul"
+
+
+def test_nothing_to_round() -> None:
+    with pytest.raises(ChoiceError, match="nothing can be rounded to int8: no product has constant weights of 32-bit floats"):
+        lowered(parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }"), feeds=())
+
+
+def test_values_that_do_not_fit() -> None:
+    with pytest.raises(ChoiceError, match="int32"):
+        lowered(network(), feeds=[{"words": np.zeros(3, np.int32)}])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": 0}, "a tolerance is a fraction between 0 and 1"),
+        ({"tolerance": 2}, "a tolerance is a fraction between 0 and 1"),
+        ({"scheme": "int2"}, "precision is int8 or int4, not 'int2'"),
+        ({"metric": "mean"}, "a metric is largest, rms, choice, not 'mean'"),
+        ({"goal": "both"}, "a goal is speed or size, not 'both'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PrecisionOptions(**options)
+
+
+def test_optimize() -> None:
+    model = network()
+    chosen = PrecisionOptions(tolerance=0.2, goal="size", feeds=[words()])
+    smaller = xoptim.optimize(model, precision=chosen, verify=True)
+    assert "MatMulInteger" in operators(smaller)
+    assert smaller.ByteSize() < 0.35 * model.ByteSize()
+    with pytest.raises(ValueError, match="leave out only_if_faster"):
+        xoptim.optimize(model, precision=chosen, only_if_faster=True)
+
+
+def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xoptim.precision.lowering._error", lambda *_: 0.5)
+    with pytest.raises(ToleranceError, match=r"the error is 50\.00%, more than the tolerance of 20\.00%"):
+        xoptim.optimize(network(), precision=PrecisionOptions(tolerance=0.2, goal="size", feeds=[words()]))
