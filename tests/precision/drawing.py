@@ -1,0 +1,145 @@
+"""Random networks of products, tables and what lies between them; the integers must compute what rounded floats compute.
+
+python -m tests.precision.drawing 5000
+"""
+
+import random
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.support import run
+from xoptim.diagnose.each import EachCheck
+from xoptim.engine.options import OptimizationOptions
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.precision.measuring import integer_patterns, rounding_patterns
+from xoptim.precision.options import Scheme
+from xoptim.precision.products import round_products
+from xoptim.validate.options import ValidationOptions
+
+_WIDTHS: Final = (16, 32, 33, 64)
+_ROWS: Final = 256
+
+
+class Drawing:
+    """A network that grows node by node.
+
+    Args:
+        seed: of all choices and numbers.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng, self.numbers = random.Random(seed), np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.stored: dict[str, np.ndarray] = {}
+        self.rank = self.rng.choice((2, 3, 4))
+        self.ends: list[str] = []
+
+    def store(self, array: np.ndarray) -> str:
+        """The name of a new constant."""
+        name = f"c{len(self.stored)}"
+        self.stored[name] = array
+        return name
+
+    def add(self, op_type: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """The result of a new node."""
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, [name], **attributes))
+        return name
+
+    def weights(self, rows: int, columns: int) -> str:
+        """A matrix of any kind: ordinary, with columns of zeros, of few numbers, with a large number; or one used before."""
+        alike = [name for name, array in self.stored.items() if array.shape == (rows, columns)]
+        if alike and self.rng.random() < 0.3:
+            return self.rng.choice(alike)
+        array = self.numbers.standard_normal((rows, columns)).astype(np.float32)
+        kind = self.rng.randrange(5)
+        if kind == 1:
+            array[:, 0] = 0
+        elif kind == 2:
+            array = np.sign(array)
+        elif kind == 3:
+            array[0, 0] = 1000
+        elif kind == 4:
+            array *= np.float32(1e-6)
+        return self.store(array)
+
+    def product(self, x: str, width: int, columns: int) -> str:
+        """A product in one of its forms."""
+        form = self.rng.randrange(4)
+        if form == 0 and self.rank == 2:
+            bias = [self.store(self.numbers.standard_normal(columns).astype(np.float32))] if self.rng.random() < 0.5 else []
+            return self.add("Gemm", [x, self.weights(columns, width), *bias], transB=1)
+        if form == 1 and self.rank == 2:
+            return self.add("Gemm", [x, self.weights(width, columns)], alpha=self.rng.choice((1.0, 0.5)))
+        if form == 2:
+            return self.add("MatMul", [x, self.add("Transpose", [self.weights(columns, width)], perm=[1, 0])])
+        total = self.add("MatMul", [x, self.weights(width, columns)])
+        if form == 3:
+            return self.add("Add", [total, self.store(self.numbers.standard_normal(columns).astype(np.float32))])
+        return total
+
+    def between(self, x: str) -> str:
+        """Something between two products."""
+        op_type = self.rng.choice(("Relu", "Tanh", "Sigmoid", "Neg", "Softmax", "Identity"))
+        return self.add(op_type, [x])
+
+    def model(self) -> onnx.ModelProto:
+        """The network: a table, or an input, and up to five products."""
+        width = self.rng.choice(_WIDTHS)
+        sizes = ["a", "b", "c"][: self.rank - 1]
+        has_table = self.rng.random() < 0.4
+        kind = TensorProto.INT64 if has_table else TensorProto.FLOAT
+        shape: list[str | int | None] = [*sizes] if has_table else [*sizes, width]
+        inputs = [helper.make_tensor_value_info("x", kind, shape)]
+        x = self.add("Gather", [self.weights(_ROWS, width), "x"]) if has_table else "x"
+        for _ in range(self.rng.randint(1, 5)):
+            columns = self.rng.choice(_WIDTHS)
+            results = [self.product(x, width, columns) for _ in range(self.rng.choice((1, 1, 2)))]
+            if self.rng.random() < 0.3:
+                self.ends.append(results[0])
+            x, width = self.between(self.add("Add", results) if len(results) > 1 else results[0]), columns
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in dict.fromkeys((*self.ends, x))]
+        tensors = [numpy_helper.from_array(array, name) for name, array in self.stored.items()]
+        graph = helper.make_graph(self.nodes, "drawn", inputs, outputs, tensors)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+    def feeds(self, model: onnx.ModelProto) -> dict[str, np.ndarray]:
+        """Values of the input, sometimes none."""
+        kind = model.graph.input[0].type.tensor_type
+        shape = [each.dim_value or self.rng.choice((0, 1, 3, 5)) for each in kind.shape.dim]
+        if kind.elem_type == TensorProto.INT64:
+            return {"x": self.numbers.integers(-_ROWS, _ROWS, shape)}
+        return {"x": self.numbers.standard_normal(shape).astype(np.float32)}
+
+
+def fault(seed: int, scheme: Scheme) -> str:
+    """A wrong rewrite in a random network, empty when all are right."""
+    drawing = Drawing(seed)
+    model = drawing.model()
+    feeds = drawing.feeds(model)
+    rounded, found = round_products(model, None, rounding_patterns(scheme), None, "cpu")
+    check = EachCheck(rounded, ValidationOptions(feeds=feeds))
+    options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], on_application=check)
+    builder = GraphBuilder(rounded, optimization_options=options)
+    before, after = (run(each, feeds) for each in (rounded, builder.to_onnx()))
+    if [each.shape for each in before] != [each.shape for each in after]:
+        return f"seed {seed}: other shapes"
+    if scheme == "int8" and found and "MatMulInteger" not in builder.count_types() and {*found.values()} != {"Int8Table"}:
+        return f"seed {seed}: nothing computes with integers"
+    return "; ".join(f"seed {seed}: {each}" for each in check.disagreements)
+
+
+def main() -> None:
+    """Draw networks, and print what is wrong."""
+    count = int(sys.argv[1])
+    faults = [text for seed in range(count) for scheme in ("int8", "int4") if (text := fault(seed, scheme))]
+    sys.stdout.write("\n".join([*faults, f"{count} networks, {len(faults)} faults\n"]))
+
+
+if __name__ == "__main__":
+    main()
