@@ -46,7 +46,7 @@ class PageRequest:
             self._recorder.loaded(builder)
 
     def draw(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> HtmlReport | None:
-        """The page about an original and its result, ``None`` without one."""
+        """The page about an original and its result in floats, ``None`` without one."""
         if self._path is None or self._recorder is None:
             return None
         progress.say("drawing the report")
@@ -55,9 +55,9 @@ class PageRequest:
             subject_of(proof.report, summary.model.name, result),
             sizes=(summary.bytes_before, proof.bytes_after),
             opsets=summary.opsets,
-            latency=summary.latency,
+            latency=None if summary.lowered else summary.latency,
         )
-        if summary.latency is not None:
+        if facts.latency is not None and summary.latency is not None:
             original = subject.proto if isinstance(subject, Source) else subject
             try:
                 facts = measured(facts, original, proof.proto, summary.latency.options)

@@ -15,7 +15,7 @@ from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
-from xoptim.precision.lowering import lower
+from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
@@ -98,7 +98,7 @@ class Choices:
         if self.quiet and not (self.as_json or self.report):
             found["benchmark"] = "with --quiet: its figures are in the summary"
         if not self.verify and self.check == "end":
-            measured = () if self.benchmark or self.only_if_faster else VALUES
+            measured = () if self.benchmark or self.only_if_faster or self.lowering.precision else VALUES
             found.update(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
         return found
 
@@ -154,20 +154,20 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
         options = page.listening(choices.optimization(progress))
         subject = prepared(model, preparation)
-        proof = prove(subject, options, how if choices.lowering.precision is None else replace(how, draft=None))
+        precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
+        floats = proof = prove(subject, *((options, how) if precision is None else in_floats(options, how)))
         check_values_used(proof.reports, how.checks)
         check_sizes_fit(model, preparation, proof.reports, how.checks)
         summary = summarize(model, target, proof)
-        precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
         if precision is not None and not summary.refusal(choices.strict):
             proof = _lowered(summary, proof, options, how, precision)
         if choices.only_if_faster and not summary.refusal(choices.strict):
             proof, speed = _no_slower(subject, proof, options, how, choices)
             summary = summarize(model, target, proof)
-            summary.speed = speed
+            summary.speed, floats = speed, proof
         if not summary.refusal(choices.strict):
             _add_figures(summary, subject, proof, choices, progress)
-        drawn = None if summary.refusal(choices.strict) else page.draw(subject, proof, summary, progress)
+        drawn = None if summary.refusal(choices.strict) else page.draw(subject, floats, summary, progress)
         # Nothing slow comes after this, so that an interrupted command has written nothing, as its message says.
         summary.written = write(proof, draft, summary, progress, strict=choices.strict, dry_run=choices.dry_run)
         summary.page = page.save(drawn)

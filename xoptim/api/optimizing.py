@@ -18,7 +18,7 @@ from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import ProofOptions, located, prove
-from xoptim.precision.lowering import lower
+from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.reporting.journal import Recorder
 from xoptim.reporting.reports import report_of, subject_of
@@ -237,15 +237,17 @@ def _proved(
     reporting: _Reporting,
     precision: PrecisionOptions | None = None,
 ) -> onnx.ModelProto:
-    proof = prove(source, options, how if precision is None else replace(how, draft=None))
+    floats = proof = prove(source, *((options, how) if precision is None else in_floats(options, how)))
     lowered = None if precision is None or proof.failure is not None else lower(proof, options, how, precision)
+    if bench is not None and proof.failure is None:
+        proof, _ = keep_if_not_slower(source, proof, options, how, bench)
+        floats = proof
+    report = proof.report if lowered is None else lowered.report(proof.report)
+    reporting.done(floats.builder, lambda: report, floats.proto)
     if lowered is not None:
         proof = lowered.proof
         if lowered.fault:
             raise ToleranceError(lowered.fault)
-    if bench is not None and proof.failure is None:
-        proof, _ = keep_if_not_slower(source, proof, options, how, bench)
-    reporting.done(proof.builder, lambda: proof.report, proof.proto)
     failure = proof.failure
     if failure is not None:
         kind = DifferentModelError if failure.status == "different" else NotValidatedError

@@ -68,7 +68,8 @@ class Lowered:
         """The report of the optimization with the rewrites of this one."""
         found = self.proof.builder.report()
         rounding = Counter(self.rounded.values())
-        return replace(before, applied={**before.applied, **rounding, **found.applied}, nodes_after=found.nodes_after)
+        applied = {**before.applied, **rounding, **found.applied}
+        return replace(before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions)
 
     def to_json(self) -> dict[str, Any]:
         """The choice as JSON values."""
@@ -83,6 +84,11 @@ class Lowered:
             "products": products,
             "structure": [report.to_json() for report in self.structure],
         }
+
+
+def in_floats(options: OptimizationOptions, how: ProofOptions) -> tuple[OptimizationOptions, ProofOptions]:
+    """The options of the optimization before anything is rounded: blocks and weights are written to their places afterwards."""
+    return replace(options, outline=False), replace(how, draft=None)
 
 
 def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:

@@ -70,6 +70,22 @@ def test_weights_in_a_file(xopt: Xopt) -> None:
     assert Path("small.onnx.data").stat().st_size < 0.35 * Path("weights").stat().st_size
 
 
+def test_blocks_are_written_once_with_their_integers(xopt: Xopt, samples: Path) -> None:
+    onnx.save(network(layers=8), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--outline")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "\nrepeats " in outcome.out
+    (block,) = onnx.load("model.opt.onnx").functions
+    assert "MatMulInteger" in {node.op_type for node in block.node}
+
+
+def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> None:
+    onnx.save(network(), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--no-verify", "--report", "page.html")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "MatMulInteger" not in Path("page.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
