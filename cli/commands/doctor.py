@@ -40,6 +40,9 @@ def doctor_command(choices: _Choices) -> int:
         console.print(f"pack        {name}: {'cannot be loaded' if count < 0 else f'{count} patterns'}", highlight=False)
     if found.memory is not None:
         console.print(f"memory      {bytes_text(found.memory)} free", highlight=False)
+    if found.integers is not None:
+        names = ", ".join(found.integers) or "none, so that --precision int8 gains little"
+        console.print(f"integers    of 8 bits: {names}", highlight=False)
     console.print(f"settings    {settings or 'none'}", highlight=False)
     for name, why in found.skipped.items():
         console.print(f"skipped     {name}: {why}", highlight=False)

@@ -4,6 +4,7 @@ import platform
 from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,9 @@ from xoptim.validate.memory import available_memory
 from xoptim.validate.session import Session, SessionSettings, ort
 
 _PACKAGES: Final = ("xoptim", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "numpy", "ml-dtypes", "click", "rich")
+_PROCESSORS: Final = Path("/proc/cpuinfo")
+_INTEGERS: Final = frozenset(("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"))
+"""Instructions for products of integers of 8 bits, as Linux names them; onnxruntime uses all of them."""
 _OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
 
 
@@ -32,6 +36,7 @@ class Diagnosis:
         packs: entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded.
         skipped: patterns that are not run for the provider in question, with the reasons.
         memory: free memory in bytes, ``None`` when it is not known.
+        integers: instructions of the processor for products of integers of 8 bits, ``None`` when they are not known.
     """
 
     versions: dict[str, str]
@@ -40,6 +45,7 @@ class Diagnosis:
     packs: dict[str, int]
     skipped: dict[str, str]
     memory: int | None
+    integers: tuple[str, ...] | None
 
     @property
     def faults(self) -> list[str]:
@@ -58,6 +64,7 @@ class Diagnosis:
             "packs": self.packs,
             "skipped": self.skipped,
             "free_memory": self.memory,
+            "integer_instructions": None if self.integers is None else list(self.integers),
             "faults": self.faults,
         }
 
@@ -75,7 +82,18 @@ def diagnose_installation(provider: str = "cpu") -> Diagnosis:
         packs=_packs(),
         skipped=_skipped(provider),
         memory=available_memory(),
+        integers=_integer_instructions(),
     )
+
+
+def _integer_instructions() -> tuple[str, ...] | None:
+    """The instructions of the first processor that Linux lists."""
+    try:
+        text = _PROCESSORS.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    flags = next((line.partition(":")[2].split() for line in text.splitlines() if line.startswith(("flags", "Features"))), [])
+    return tuple(sorted(_INTEGERS.intersection(flags)))
 
 
 def _versions() -> dict[str, str]:

@@ -35,6 +35,23 @@ def test_patterns_that_are_skipped_have_a_reason(xopt: Xopt) -> None:
     assert all("not for cuda" in line for line in for_cuda)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("model name : x\nflags : sse avx512_vnni amx_int8\n", "integers    of 8 bits: amx_int8, avx512_vnni"),
+        ("Features : fp asimddp\n", "integers    of 8 bits: asimddp"),
+        ("flags : sse avx2\n", "integers    of 8 bits: none, so that --precision int8 gains little"),
+        (None, ""),
+    ],
+)
+def test_instructions_for_integers(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, text: str | None, line: str) -> None:
+    if text is not None:
+        Path("cpuinfo").write_text(text)
+    monkeypatch.setattr("xoptim.diagnose.doctor._PROCESSORS", Path("cpuinfo"))
+    found = [each for each in xopt("doctor").out.splitlines() if each.startswith("integers")]
+    assert found == ([line] if line else [])
+
+
 def test_what_does_not_work_is_an_error(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.diagnose.doctor._fault_of", lambda provider: "its library is missing")
     outcome = xopt("doctor")
