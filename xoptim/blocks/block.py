@@ -22,17 +22,13 @@ class Columns:
         links: the graph.
         taken: nodes that are in other blocks.
         seeds: one node of each block.
-
-    Attributes:
-        columns: the places of the block; empty when the seeds are not alike.
-        place: for each node its block and its place.
     """
 
     def __init__(self, links: Links, taken: Container[int], seeds: Sequence[int]) -> None:
         self.links = links
         self.taken = taken
-        self.columns: list[Column] = []
-        self.place: dict[int, tuple[int, int]] = {}
+        self.columns: list[Column] = []  # the places of the block; empty when the seeds are not alike
+        self.place: dict[int, tuple[int, int]] = {}  # for each node its block and its place
         self._unexplored: list[int] = []
         self._add(tuple(seeds))
         self._explore_operands()
@@ -82,15 +78,10 @@ class Columns:
 
 
 class Result(NamedTuple):
-    """A result of a node of a block.
+    """A result of a node of a block."""
 
-    Attributes:
-        place: place of the node.
-        output: place of the result among the results of the node.
-    """
-
-    place: int
-    output: int
+    place: int  # place of the node
+    output: int  # place of the result among the results of the node
 
 
 @dataclass(frozen=True)

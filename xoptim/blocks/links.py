@@ -59,17 +59,11 @@ def _kind(info: Info, *, is_ranked: bool) -> Hashable:
 
 
 class Reader(NamedTuple):
-    """A node that reads a result.
+    """A node that reads a result."""
 
-    Attributes:
-        output: place of the result among the results of its node.
-        node: the reader.
-        slot: place of the result among the operands of the reader.
-    """
-
-    output: int
-    node: int
-    slot: int
+    output: int  # place of the result among the results of its node
+    node: int  # the reader
+    slot: int  # place of the result among the operands of the reader
 
 
 class Links:

@@ -113,15 +113,12 @@ class Outline(Step):
 
     The model computes the same: the functions hold the nodes of the first copy, and everything that these read from outside is
     an operand of the call, weights included. The file format is raised to the first version that has functions.
-
-    Attributes:
-        found: the blocks.
     """
 
     title = "outline"
 
     def __init__(self) -> None:
-        self.found: list[Repetition] = []
+        self.found: list[Repetition] = []  # the blocks
 
     def run(self, model: Model) -> int:
         """Write the blocks of a model once; returns their number."""

@@ -50,17 +50,12 @@ class Database:
     """The base of groups and sequences: stores patterns by unique names, and evaluates queries.
 
     A group may be in several sequences. Names are unique in a sequence with all its groups.
-
-    Attributes:
-        members: the patterns, or the groups and passes, by name.
-        taken: their names, without the names in their groups.
-        holders: the sequences that hold this group.
     """
 
     def __init__(self) -> None:
-        self.members: dict[str, Entry | Place] = {}
-        self.taken: set[str] = set()
-        self.holders: list[Database] = []
+        self.members: dict[str, Entry | Place] = {}  # the patterns, or the groups and passes, by name
+        self.taken: set[str] = set()  # their names, without the names in their groups
+        self.holders: list[Database] = []  # the sequences that hold this group
         self._index: Index | None = None
 
     def index(self) -> Index:

@@ -48,21 +48,13 @@ def warn_once(message: str) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A pattern in the database.
+    """A pattern in the database."""
 
-    Attributes:
-        name: the name under which it is registered.
-        item: the pattern, or its class.
-        words: words that select it, other than names.
-        group: its group, if any.
-        position: place of the group, or of the pass, in the sequence.
-    """
-
-    name: str
-    item: Rewrite | type[Rewrite]
-    words: frozenset[str] = frozenset()
-    group: str = ""
-    position: float = 0.0
+    name: str  # the name under which it is registered
+    item: Rewrite | type[Rewrite]  # the pattern, or its class
+    words: frozenset[str] = frozenset()  # words that select it, other than names
+    group: str = ""  # its group, if any
+    position: float = 0.0  # place of the group, or of the pass, in the sequence
 
     @property
     def cls(self) -> type[Rewrite]:
@@ -196,14 +188,11 @@ class Index:
 
     Args:
         entries: the patterns.
-
-    Attributes:
-        answers: the patterns of each query that was asked.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = in_order(entries)
-        self.answers: dict[Query, tuple[Rewrite, ...]] = {}
+        self.answers: dict[Query, tuple[Rewrite, ...]] = {}  # the patterns of each query that was asked
         self.names: dict[str, list[Entry]] = {}
         self.classes: dict[str, list[Entry]] = {}
         self.words: dict[str, list[Entry]] = {word: [] for word in VOCABULARY}

@@ -28,19 +28,13 @@ Labels = tuple[int, ...]
 
 
 class Operand(NamedTuple):
-    """The axes of an operand.
+    """The axes of an operand."""
 
-    Attributes:
-        labels: one for each axis.
-        whole: labels along which a position of the result may need other positions of the operand than its own.
-        broadcasts: whether it may have fewer axes than the result: its axes are the last ones then.
-        is_apart: whether it has only certain axes, in a fixed order, like indices.
-    """
-
-    labels: Labels
+    labels: Labels  # one for each axis
+    # labels along which a position of the result may need other positions of the operand than its own
     whole: frozenset[int] = frozenset()
-    broadcasts: bool = False
-    is_apart: bool = False
+    broadcasts: bool = False  # whether it may have fewer axes than the result: its axes are the last ones then
+    is_apart: bool = False  # whether it has only certain axes, in a fixed order, like indices
 
 
 class Numbers(NamedTuple):

@@ -12,16 +12,10 @@ from xoptim.match.view import GraphBuilderPatternOptimization, runs
 
 
 class Unmet(NamedTuple):
-    """A declared condition that an operand does not satisfy.
+    """A declared condition that an operand does not satisfy."""
 
-    Attributes:
-        attribute: class attribute that declares it.
-        operand: name of the operand in the graph.
-        reason: the reason.
-    """
-
-    attribute: str
-    operand: str
+    attribute: str  # class attribute that declares it
+    operand: str  # name of the operand in the graph
     reason: str
 
 

@@ -17,15 +17,11 @@ Form = Any
 
 
 class Carried(NamedTuple):
-    """A node that works in another form.
+    """A node that works in another form."""
 
-    Attributes:
-        operands: the form of each operand, by its place, that is needed in another one; all others stay.
-        changed: parameters that change (`xoptim.match.axes.parameters`).
-    """
-
+    # the form of each operand, by its place, that is needed in another one; all others stay
     operands: Mapping[int, Form]
-    changed: Mapping[str | int, Any]
+    changed: Mapping[str | int, Any]  # parameters that change (`xoptim.match.axes.parameters`)
 
     def whole(self, node: Node) -> set[str]:
         """The operands that stay as they are."""
@@ -34,17 +30,11 @@ class Carried(NamedTuple):
 
 @dataclass
 class Region:
-    """Nodes that can work in another form.
+    """Nodes that can work in another form."""
 
-    Attributes:
-        forms: of the values that they read or write, the first ones first.
-        nodes: in the order in which they were found.
-        stopped: the first node next to it that cannot.
-    """
-
-    forms: dict[str, Form]
-    nodes: dict[Node, Carried] = field(default_factory=dict)
-    stopped: Node | None = None
+    forms: dict[str, Form]  # of the values that they read or write, the first ones first
+    nodes: dict[Node, Carried] = field(default_factory=dict)  # in the order in which they were found
+    stopped: Node | None = None  # the first node next to it that cannot
 
     @property
     def sources(self) -> dict[str, Form]:

@@ -22,15 +22,11 @@ _MARK: Final = "\0"
 
 
 class Refused(Exception):  # noqa: N818 - a reason, which becomes an error or an older operator set
-    """A call cannot be raised to an operator set; the message is the reason.
-
-    Attributes:
-        version: the operator set that changed the operator.
-    """
+    """A call cannot be raised to an operator set; the message is the reason."""
 
     def __init__(self, reason: str, version: int = 0) -> None:
         super().__init__(reason)
-        self.version = version
+        self.version = version  # the operator set that changed the operator
 
 
 class Scratch:
@@ -72,17 +68,7 @@ def hint_of(name: str) -> str | None:
 
 
 class Call:
-    """One call of an operator of the standard domain.
-
-    Attributes:
-        op_type: operator.
-        version: operator set in which the call is expressed.
-        inputs: names of the operands, ``""`` for one that is left out.
-        outputs: names of the results, likewise.
-        attributes: attributes by name.
-        before: calls to run before it, in order.
-        after: calls to run after it, in order.
-    """
+    """One call of an operator of the standard domain."""
 
     __slots__ = ("after", "attributes", "before", "inputs", "op_type", "outputs", "scratch", "version")
 
@@ -96,13 +82,13 @@ class Call:
         attributes: Mapping[str, Any],
     ) -> None:
         self.scratch = scratch
-        self.version = version
-        self.op_type = op_type
-        self.inputs = list(inputs)
-        self.outputs = list(outputs)
-        self.attributes = dict(attributes)
-        self.before: list[Call] = []
-        self.after: list[Call] = []
+        self.version = version  # operator set in which the call is expressed
+        self.op_type = op_type  # operator
+        self.inputs = list(inputs)  # names of the operands, ``""`` for one that is left out
+        self.outputs = list(outputs)  # names of the results, likewise
+        self.attributes = dict(attributes)  # attributes by name
+        self.before: list[Call] = []  # calls to run before it, in order
+        self.after: list[Call] = []  # calls to run after it, in order
 
     @classmethod
     def of(cls, node: Node, graph: Graph, target: int) -> Call:

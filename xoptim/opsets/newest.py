@@ -30,9 +30,6 @@ class RaiseOperatorSet(Step):
     Args:
         target: version of the set; ``"newest"`` for `newest_for`, ``None`` to leave the model unchanged.
         provider: execution provider.
-
-    Attributes:
-        has_raised: whether it has changed the set.
     """
 
     title = "raise_operator_set"
@@ -40,7 +37,7 @@ class RaiseOperatorSet(Step):
     def __init__(self, target: int | Literal["newest"] | None, provider: str) -> None:
         self.target = target
         self.provider = provider
-        self.has_raised = False
+        self.has_raised = False  # whether it has changed the set
 
     def run(self, model: Model) -> int:
         """Raise the model; returns the number of nodes replaced, and raises as `raise_model` does."""

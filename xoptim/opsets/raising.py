@@ -23,29 +23,20 @@ OLDEST_IR = 3
 
 @dataclass(slots=True)
 class Plan:
-    """The changes that raise a model to an operator set.
+    """The changes that raise a model to an operator set."""
 
-    Attributes:
-        target: the operator set.
-        graphs: the main graph, and the bodies of local functions, that are raised.
-        calls: for each node that changes, the calls that replace it.
-    """
-
-    target: int
+    target: int  # the operator set
+    # the main graph, and the bodies of local functions, that are raised
     graphs: dict[Graph, None] = field(default_factory=dict)
-    calls: dict[Node, list[Call]] = field(default_factory=dict)
+    calls: dict[Node, list[Call]] = field(default_factory=dict)  # for each node that changes, the calls that replace it
 
 
 class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
-    """A node cannot be expressed in an operator set.
-
-    Attributes:
-        version: the first operator set that excludes it.
-    """
+    """A node cannot be expressed in an operator set."""
 
     def __init__(self, message: str, version: int) -> None:
         super().__init__(message)
-        self.version = version
+        self.version = version  # the first operator set that excludes it
 
 
 def raise_model(model: Model, target: int) -> int:

@@ -90,32 +90,19 @@ class ProofOptions:
 
 @dataclass(slots=True)
 class Proof:
-    """An optimized model, and its comparison with the original.
+    """An optimized model, and its comparison with the original."""
 
-    Attributes:
-        builder: the optimized model.
-        proto: the same as a protobuf.
-        base_dir: folder of the external data of ``proto``.
-        before: number of nodes by operator in the original, subgraphs included.
-        load_seconds: reading and shape inference.
-        optimize_seconds: rewriting and export.
-        validate_seconds: the comparison with the original.
-        opset_before: operator set of ONNX that the original imports, 0 for none.
-        reports: one for each provider; empty without a comparison.
-        each: the check of each single rewrite, if it was made.
-        left_out: the rewrites that were left out because they made the model compute something else.
-    """
-
-    builder: GraphBuilder
-    proto: onnx.ModelProto
-    base_dir: Path | None
-    before: dict[str, int]
-    load_seconds: float
-    optimize_seconds: float
-    opset_before: int = 0
-    validate_seconds: float = 0.0
-    reports: list[ValidationReport] = field(default_factory=list)
-    each: EachCheck | None = None
+    builder: GraphBuilder  # the optimized model
+    proto: onnx.ModelProto  # the same as a protobuf
+    base_dir: Path | None  # folder of the external data of ``proto``
+    before: dict[str, int]  # number of nodes by operator in the original, subgraphs included
+    load_seconds: float  # reading and shape inference
+    optimize_seconds: float  # rewriting and export
+    opset_before: int = 0  # operator set of ONNX that the original imports, 0 for none
+    validate_seconds: float = 0.0  # the comparison with the original
+    reports: list[ValidationReport] = field(default_factory=list)  # one for each provider; empty without a comparison
+    each: EachCheck | None = None  # the check of each single rewrite, if it was made
+    # the rewrites that were left out because they made the model compute something else
     left_out: list[Culprit] = field(default_factory=list)
 
     @property

@@ -68,16 +68,12 @@ def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
 
 
 class NoteProducts(Step):
-    """Records the products before blocks become functions, which runtimes replace by their bodies.
-
-    Attributes:
-        found: the products; ``None`` when it has not run.
-    """
+    """Records the products before blocks become functions, which runtimes replace by their bodies."""
 
     title = "note_products"
 
     def __init__(self) -> None:
-        self.found: Mapping[Node, Operands] | None = None
+        self.found: Mapping[Node, Operands] | None = None  # the products; ``None`` when it has not run
 
     def run(self, model: Model) -> int:
         """Record them; returns 0."""

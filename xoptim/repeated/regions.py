@@ -21,17 +21,11 @@ LEAST: Final = 5000.0
 
 
 class Outlook(NamedTuple):
-    """The effect of stacking a region.
+    """The effect of stacking a region."""
 
-    Attributes:
-        nodes: number of nodes before and after.
-        times: estimated nanoseconds before and after, where they count.
-        obstacle: another reason to leave the region alone unless that is forced; empty when there is none.
-    """
-
-    nodes: tuple[int, int]
-    times: tuple[float, float] | None = None
-    obstacle: str = ""
+    nodes: tuple[int, int]  # number of nodes before and after
+    times: tuple[float, float] | None = None  # estimated nanoseconds before and after, where they count
+    obstacle: str = ""  # another reason to leave the region alone unless that is forced; empty when there is none
 
     @property
     def forced(self) -> Outlook:

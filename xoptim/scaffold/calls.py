@@ -107,21 +107,16 @@ class Calls:
     Args:
         graph: the graph.
         nodes: the nodes, in order.
-
-    Attributes:
-        variables: name in the pattern of each result, and of each operand from outside.
-        parameters: for each operand, in order, whether it must be constant.
-        lines: the calls.
-        results: names in the pattern of the results that other nodes read, or else of the results of the last node.
     """
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         self.graph = graph
         self.nodes = nodes
-        self.variables: dict[str, str] = {}
-        self.parameters: dict[str, bool] = {}
+        self.variables: dict[str, str] = {}  # name in the pattern of each result, and of each operand from outside
+        self.parameters: dict[str, bool] = {}  # for each operand, in order, whether it must be constant
         made = {name for node in nodes for name in node.output if name}
-        self.lines = [self._call(node, made) for node in nodes]
+        self.lines = [self._call(node, made) for node in nodes]  # the calls
+        # names in the pattern of the results that other nodes read, or else of the results of the last node
         self.results = self._results()
 
     @property

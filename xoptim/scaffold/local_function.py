@@ -22,11 +22,6 @@ class LocalFunction:
     Args:
         name: of the function.
         calls: the nodes, with the names of their results and operands.
-
-    Attributes:
-        lines: its definition without a header.
-        before: a graph of the nodes.
-        after: a graph of a call of the function, and the function with its header.
     """
 
     def __init__(self, name: str, calls: Calls) -> None:
@@ -38,9 +33,10 @@ class LocalFunction:
         constants = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in stored]
         body = _lines("\n".join(map(str.strip, _text_of((*constants, *nodes)))))
         head = f"{name} ({', '.join(calls.parameters)}) => ({', '.join(calls.results)})"
-        self.lines = [head, "{", *(f"    {line}" for line in body), "}"]
+        self.lines = [head, "{", *(f"    {line}" for line in body), "}"]  # its definition without a header
         call = helper.make_node(name, list(calls.parameters), calls.results, domain=DOMAIN)
-        self.before = self._graph(nodes, stored)
+        self.before = self._graph(nodes, stored)  # a graph of the nodes
+        # a graph of a call of the function, and the function with its header
         self.after = "\n".join((self._graph([call], []), self._header(), *self.lines))
 
     def _proto(self, node: Node) -> onnx.NodeProto:

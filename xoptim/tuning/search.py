@@ -74,19 +74,12 @@ class Trial:
 
 @dataclass(slots=True)
 class Found:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        best: the choice that nothing is measurably faster than.
-        changes: the accepted variations that led to it, in order.
-        trials: all variations that were tried, in order.
-        left: number of variations that there was no time for.
-    """
-
-    best: Choice
-    changes: tuple[str, ...] = ()
-    trials: list[Trial] = field(default_factory=list)
-    left: int = 0
+    best: Choice  # the choice that nothing is measurably faster than
+    changes: tuple[str, ...] = ()  # the accepted variations that led to it, in order
+    trials: list[Trial] = field(default_factory=list)  # all variations that were tried, in order
+    left: int = 0  # number of variations that there was no time for
 
 
 def is_faster(ratio: Ratio) -> bool:
@@ -201,10 +194,6 @@ class Race:
 
     A challenger is out as soon as its time is not shorter at all, or its interval shows that it is not measurably shorter, or
     that the time of another challenger is; it is accepted when the interval shows that it is measurably faster.
-
-    Attributes:
-        passes: number of passes that were measured.
-        failures: the reasons of choices that could not be run.
     """
 
     def __init__(self, original: Choice, best: Choice, challengers: Sequence[Choice], meter: Meter, rules: Rules) -> None:
@@ -212,8 +201,8 @@ class Race:
         self._meter = meter
         self._rules = rules
         self._verdicts: dict[Choice, Verdict] = dict.fromkeys(challengers, "undecided")
-        self.passes = 0
-        self.failures: dict[Choice, str] = {}
+        self.passes = 0  # number of passes that were measured
+        self.failures: dict[Choice, str] = {}  # the reasons of choices that could not be run
 
     def run(self) -> dict[Choice, Verdict]:
         """Measure until all challengers are decided, or the rules or the time end the race."""

@@ -30,17 +30,11 @@ Listener = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The fastest model that was found and proved equal, and the settings of its session.
-
-    Attributes:
-        model: the model.
-        report: the measurements, and the settings.
-        base_dir: folder of the external data of the model.
-    """
+    """The fastest model that was found and proved equal, and the settings of its session."""
 
     model: onnx.ModelProto
-    report: TuningReport
-    base_dir: Path | None
+    report: TuningReport  # the measurements, and the settings
+    base_dir: Path | None  # folder of the external data of the model
 
     @property
     def settings(self) -> SessionSettings:
