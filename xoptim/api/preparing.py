@@ -90,11 +90,7 @@ def freed(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed:
 
 
 def prepared_source(path: Path, preparation: Preparation) -> Source:
-    """A model file, changed in memory.
-
-    Raises:
-        ModelError: it cannot be read, or a name or a size does not fit it.
-    """
+    """A model file, changed in memory; raises ModelError when it cannot be read, or a name or a size does not fit it."""
     source = Source(path)
     proto = freed(source.proto, preparation.free, source.base_dir) if preparation.free else source.proto
     preparation.apply(proto, source.base_dir)

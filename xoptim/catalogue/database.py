@@ -102,11 +102,7 @@ class Database:
         return {word: len(entries) for word, entries in sorted(self.index().words.items())}
 
     def group(self, name: str) -> PatternGroup:
-        """A group by name.
-
-        Raises:
-            UnknownPatternError: when no group has that name.
-        """
+        """A group by name; raises UnknownPatternError when no group has that name."""
         groups = self._groups()
         if name not in groups:
             raise UnknownPatternError(f"unknown group {name!r}; there are: {', '.join(sorted(groups)) or 'none'}")

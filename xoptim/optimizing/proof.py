@@ -122,11 +122,7 @@ class Proof:
         return size_of(self.proto)
 
     def to_bytes(self) -> bytes:
-        """The optimized model as bytes that refer to no file.
-
-        Raises:
-            ModelError: when it does not fit into a protobuf.
-        """
+        """The optimized model as bytes that refer to no file; raises ModelError when it does not fit into a protobuf."""
         return serialized(self.proto, self.base_dir)
 
     @property

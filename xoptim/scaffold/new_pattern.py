@@ -86,11 +86,7 @@ def file_name(class_name: str) -> str:
 
 
 def family_folder(catalogue: Path, family: str) -> Path:
-    """The folder of a family of patterns.
-
-    Raises:
-        ValueError: when the catalogue has no such folder.
-    """
+    """The folder of a family of patterns; raises ValueError when the catalogue has no such folder."""
     families = sorted(path.parent.name for path in catalogue.glob("*/__init__.py"))
     if not families:
         raise ValueError(f"there is no folder {str(catalogue)!r} of families here: a family is one of the repository of xoptim")

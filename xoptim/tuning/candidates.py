@@ -77,11 +77,7 @@ class Candidates:
         return replace(self.all_options, patterns=patterns, opset="newest" if recipe.is_raised else self.all_options.opset)
 
     def make(self, recipe: Recipe) -> Model:
-        """The model of a recipe.
-
-        Raises:
-            XoptimError: it cannot be made.
-        """
+        """The model of a recipe; raises XoptimError when it cannot be made."""
         if not recipe.rewrites:
             model, checks = located(self.source, ValidationOptions())
             return Model(model, checks.original_dir)
@@ -93,11 +89,7 @@ class Candidates:
         return self._models[recipe]
 
     def describe(self, recipe: Recipe) -> Made:
-        """The facts about the model of a recipe.
-
-        Raises:
-            XoptimError: it cannot be made.
-        """
+        """The facts about the model of a recipe; raises XoptimError when it cannot be made."""
         if recipe not in self._made:
             if recipe.rewrites:
                 self.make(recipe)
