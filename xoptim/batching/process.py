@@ -36,11 +36,8 @@ def run_command(
 ) -> Ended:
     """Run a command line of ``xopt`` in a process, and wait for its end.
 
-    Args:
-        words: the command line.
-        timeout: seconds after which the process is ended.
-        memory: bytes of private memory that it may reserve.
-        is_needed: asked several times a second; the process is ended when it returns False.
+    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is asked several times a second, returns False.
+    It may reserve ``memory`` bytes of private memory.
     """
     began = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -13,15 +13,10 @@ Row = tuple[int, ...]
 
 
 class Columns:
-    """Blocks that grow from seeds.
+    """Blocks that grow from seeds, one node of each block; ``taken`` are nodes of other blocks.
 
     Operands come first: they are in a known order, and which of the readers correspond to each other is then mostly decided. So
     the blocks begin as early as they can.
-
-    Args:
-        links: the graph.
-        taken: nodes that are in other blocks.
-        seeds: one node of each block.
     """
 
     def __init__(self, links: Links, taken: Container[int], seeds: Sequence[int]) -> None:

@@ -20,15 +20,9 @@ DISTANCES: Final = (0, 1, 2, 3, 5, 8)
 def settings(graph: Graph, node: Node) -> Hashable | None:
     """Operator, attributes, and which operands and results are present, with their types; for results the number of axes too.
 
-    A local function has no shapes, so that layers of other widths, or weights that are stored as rows, are equal.
-
-    Args:
-        graph: the graph.
-        node: the node.
-
-    Returns:
-        ``None`` for a node that cannot be part of a block: one with subgraphs, which may read values of the block by name, and
-        one with a result that is referred to outside of the nodes.
+    A local function has no shapes, so that layers of other widths, or weights that are stored as rows, are equal. ``None``
+    for a node that cannot be part of a block: one with subgraphs, which may read values of the block by name, and one with a
+    result that is referred to outside of the nodes.
     """
     if _has_subgraphs(node) or any(name in graph.pinned or name in graph.annotations for name in node.output):
         return None

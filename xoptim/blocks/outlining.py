@@ -66,16 +66,9 @@ class Interface:
 def body_nodes(
     interface: Interface, names: BlockNames, given: Mapping[Operand, str], fresh: Callable[[str], str]
 ) -> tuple[list[onnx.NodeProto], dict[Result, str]]:
-    """The nodes of the first copy as the nodes of a body.
+    """The nodes of the first copy as the nodes of a body, and the names of all results.
 
-    Args:
-        interface: the values that enter and leave the block.
-        names: the names of the block.
-        given: the name in the body of each value that the block reads.
-        fresh: returns an unused name for a result in the body.
-
-    Returns:
-        The nodes, and the names of all results.
+    ``given`` maps each value that the block reads to its name in the body; ``fresh`` returns an unused name for a result.
     """
     first = interface.copies[0]
     made: dict[Result, str] = {}

@@ -73,9 +73,6 @@ class BlockNames:
 
     They come from the scopes of its nodes: the innermost scope around all nodes of a copy. Where there are no scopes, or those
     of the copies have nothing in common, the block is named after its operators.
-
-    Args:
-        copies: the nodes of each copy.
     """
 
     def __init__(self, copies: Sequence[Sequence[Node]]) -> None:

@@ -29,13 +29,7 @@ def short(word: str) -> str:
 
 
 def unknown(word: str, known: Iterable[str], where: str = "") -> str:
-    """The message about an unknown word of a selection.
-
-    Args:
-        word: the word.
-        known: the known words.
-        where: the source of the word.
-    """
+    """The message about an unknown word of a selection; ``where`` is the source of the word."""
     hint = suggestion(short(word), known, "`xopt list` shows all names")
     return f"{f'{where}: ' if where else ''}unknown pattern {abridged(word)}; {hint}"
 
@@ -184,11 +178,7 @@ def make_entry(name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (
 
 
 class Index:
-    """The index from words to patterns.
-
-    Args:
-        entries: the patterns.
-    """
+    """The index from words to patterns."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = in_order(entries)
@@ -210,12 +200,8 @@ class Index:
     def find(self, asked: Word, own: Mapping[str, Entry] = MappingProxyType({})) -> list[Entry]:
         """The patterns that a word selects: a preset or profile, a name, a class name, any other word, a former name.
 
-        Args:
-            asked: the word. A `Name` matches names only.
-            own: patterns by name, which precede the patterns of the database.
-
-        Returns:
-            The patterns of the first meaning that the word has, in this order.
+        The first meaning that the word has counts. A `Name` matches names only. ``own`` are patterns by name, which precede
+        the patterns of the database.
 
         Raises:
             UnknownPatternError: when it has no meaning; the message suggests the nearest known word.

@@ -94,12 +94,9 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
 
 
 def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: bool = True) -> Model:
-    """Wrap a model. The protobuf is kept by reference and never modified.
+    """Wrap a model. The protobuf is kept by reference and never modified; external data is resolved against ``base_dir``.
 
-    Args:
-        proto: the model.
-        base_dir: folder against which locations of external data are resolved.
-        infer: whether to infer shapes and types; otherwise only those that the model declares are known.
+    Without ``infer``, only the shapes and types that the model declares are known.
 
     Raises:
         ModelError: when names are undefined or defined twice, or nodes form a cycle.

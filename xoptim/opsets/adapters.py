@@ -343,14 +343,10 @@ class Judgement(NamedTuple):
 
 @cache
 def judge(op_type: str, version: int) -> Judgement:
-    """The judgement of a change of an operator of the standard domain.
+    """The judgement of the change of a standard operator that an operator set defines anew.
 
     A change without an adapter is accepted when the operator only got more element types, and its text is the same; or when
     every call stays valid and the change was reviewed.
-
-    Args:
-        op_type: operator.
-        version: operator set that defines it anew.
     """
     step = (op_type, version)
     if step in ADAPTERS:

@@ -33,10 +33,6 @@ class Scratch:
     """Shared by the calls that replace one node: facts of the graph, and names and constants that do not exist yet.
 
     The graph is left unchanged. A new name has a mark, which no name of a model contains, until the node is replaced.
-
-    Args:
-        graph: the graph of the node.
-        target: the operator set to raise to.
     """
 
     __slots__ = ("_count", "constants", "graph", "target")
@@ -168,14 +164,7 @@ class Call:
         return self.make("CastLike", [self.constant(value, np.float32, hint), self.inputs[place]])
 
     def make(self, op_type: str, inputs: Sequence[str], *, version: int = 0, **attributes: Any) -> str:
-        """Add a call of an operator before this one; returns the name of its result.
-
-        Args:
-            op_type: operator.
-            inputs: its operands.
-            version: operator set in which it is expressed; the newest by default.
-            **attributes: its attributes.
-        """
+        """Add a call of an operator, by default in its newest form, before this one; returns the name of its result."""
         result = self.scratch.new_name(f"{op_type.lower()}_out")
         self.before.append(Call(self.scratch, version or self.scratch.target, op_type, inputs, [result], attributes))
         return result
@@ -186,14 +175,7 @@ class Call:
         return self.make("Shape", self.inputs[:1], start=axis, **end)
 
     def finish(self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any) -> None:
-        """Have another call compute a result of this one from it.
-
-        Args:
-            op_type: operator of the other call.
-            operands: its operands after the first one, which is the result of this call under a new name.
-            place: the result.
-            **attributes: attributes of the other call.
-        """
+        """Have another call compute the result at a place from this one; ``operands`` are those after the first one."""
         result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
         self.outputs[place] = name
         self.after.insert(0, Call(self.scratch, self.scratch.target, op_type, [name, *operands], [result], attributes))

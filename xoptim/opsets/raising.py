@@ -43,14 +43,7 @@ def raise_model(model: Model, target: int) -> int:
     """Raise a model in place: its graphs, subgraphs and local functions compute the same in a newer operator set.
 
     Operator sets of other domains stay as they are. A model that has the operator set, or imports none of the standard domain,
-    is left unchanged.
-
-    Args:
-        model: the model.
-        target: version of the standard operator set.
-
-    Returns:
-        Number of nodes that were replaced.
+    is left unchanged. Returns the number of nodes that were replaced.
 
     Raises:
         ModelError: when the model has a newer set already, the set is unknown, or a node cannot be expressed in it. The model

@@ -137,11 +137,6 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
 
     A warning is logged for each rewrite that is left out.
 
-    Args:
-        model: the original.
-        options: of the optimization.
-        proof: options of the proof.
-
     Raises:
         ModelError: the model cannot be read.
         UnknownPatternError: a pattern name is unknown.

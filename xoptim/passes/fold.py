@@ -80,12 +80,7 @@ class FoldConstants(GraphPass):
 
 
 class WriteExpanded(Step):
-    """Writes partly held constants as nodes where they do not fit whole into the model, after all folding.
-
-    Args:
-        growth: counts the bytes that folding adds to the model.
-        send: sends an event for each constant that is written as a node.
-    """
+    """Writes partly held constants as nodes where they do not fit whole into the model, after all folding."""
 
     title = "write_expanded"
 
@@ -121,13 +116,7 @@ class _Reading:
 
 
 class Folder:
-    """Folds the constants of one graph.
-
-    Args:
-        graph: the graph.
-        growth: counts the bytes that are added to the model.
-        send: sends an event for each folded node, and for each refusal with its reason.
-    """
+    """Folds the constants of one graph; ``send`` gets an event for each folded node, and for each refusal with its reason."""
 
     def __init__(self, graph: Graph, growth: Growth, send: Send) -> None:
         self.graph = graph

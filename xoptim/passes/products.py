@@ -50,11 +50,9 @@ def _is_of_floats(graph: Graph, node: Node) -> bool:
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether an operand of a product was computed and is stored now, or the other way round.
+    """Whether an operand of a product was computed and is stored now, or the other way round, by `stored_operands`.
 
-    Args:
-        before: `stored_operands` of the original model.
-        after: `stored_operands` of the same model after rewriting. New products are compared with removed ones.
+    New products are compared with removed ones.
     """
     if any(before.get(node, operands) != operands for node, operands in after.items()):
         return True

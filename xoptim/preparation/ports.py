@@ -85,12 +85,7 @@ def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
 
 
 def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None = None) -> None:
-    """Make results of nodes outputs of the model, in place.
-
-    Args:
-        proto: the model.
-        names: results of nodes of the main graph.
-        base_dir: folder of its external data.
+    """Make results of nodes of the main graph outputs of the model, in place.
 
     Raises:
         ModelError: a name is not the name of a result, or its type is not known.
@@ -111,11 +106,7 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
 
 
 def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
-    """Give inputs and outputs of a model other names, in place.
-
-    Args:
-        proto: the model.
-        names: new names by old ones.
+    """Give inputs and outputs of a model other names, by their old ones, in place.
 
     Raises:
         ModelError: there is no such input or output, or a new name is empty or taken.

@@ -12,12 +12,7 @@ from xoptim.repeated.weights import LARGEST, stacked_bytes
 
 
 class Choice:
-    """The groups that are stacked.
-
-    Args:
-        sums: the sums of the graph.
-        groups: all groups.
-    """
+    """The groups that are stacked."""
 
     def __init__(self, sums: Sums, groups: Iterable[Group]) -> None:
         self.sums = sums

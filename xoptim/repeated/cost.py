@@ -64,13 +64,7 @@ _ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
 
 
 class Estimate:
-    """The time of nodes, where all sizes that are not known have one value.
-
-    Args:
-        scope: the graph of the nodes, or the edit that they are in.
-        costs: of the execution provider.
-        size: the value.
-    """
+    """The time of nodes of a graph or an edit, where all sizes that are not known have one value."""
 
     def __init__(self, scope: Graph, costs: Costs, size: int) -> None:
         self.scope = scope

@@ -51,12 +51,7 @@ class Outlook(NamedTuple):
 
 
 class Region:
-    """Groups that are connected.
-
-    Args:
-        sums: the sums of the graph.
-        groups: the groups, lower levels first.
-    """
+    """Connected groups, lower levels first."""
 
     def __init__(self, sums: Sums, groups: Sequence[Group]) -> None:
         self.sums = sums
@@ -64,11 +59,7 @@ class Region:
         self.groups = groups
 
     def rewrite(self, costs: Costs | None = None) -> bool:
-        """Replace the nodes by stacks; returns whether they were replaced.
-
-        Args:
-            costs: of the execution provider, for nodes that are stacked only if that is estimated to be faster.
-        """
+        """Replace the nodes by stacks, with ``costs`` only if that seems to be faster; returns whether they were replaced."""
         if costs is not None and (self._obstacle() or not self._may_be_faster(costs)):
             return False
         with Edit(self.graph) as edit:

@@ -37,10 +37,7 @@ class Settings(NamedTuple):
 def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Settings | None:
     """The settings of a node, ``None`` if it cannot be stacked.
 
-    Args:
-        graph: the graph.
-        node: the node.
-        terms: its operands, if it does not read them itself: the last Add of a sum represents the whole sum.
+    ``terms`` are its operands if it does not read them itself: the last Add of a sum represents the whole sum.
     """
     if node.domain or node.op_type not in STACKABLE or node.bodies or not all(node.output):
         return None

@@ -82,13 +82,7 @@ def assigned(name: str, words: Iterable[str]) -> str:
 
 
 def imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
-    """The imports of a file with a pattern.
-
-    Args:
-        body: text of its functions.
-        kinds: names of annotations.
-        types: element types that it names.
-    """
+    """The imports of a file with a pattern: annotations of these kinds, and element types."""
     words = {"EasyPatternOptimization", "Example", "GraphView", "Match", "PatternBuilder", "PatternRewriter", "Symbol", *kinds}
     lines = ["import numpy as np"] if "np.array" in body else []
     lines.append(f"from onnx import TensorProto{', numpy_helper' if 'numpy_helper' in body else ''}")
@@ -102,12 +96,7 @@ def imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
 
 
 class Calls:
-    """The calls that describe selected nodes.
-
-    Args:
-        graph: the graph.
-        nodes: the nodes, in order.
-    """
+    """The calls that describe selected nodes, in order."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         self.graph = graph

@@ -17,12 +17,7 @@ from xoptim.scaffold.calls import SHOWN, Calls, constant_tensor
 
 
 class LocalFunction:
-    """A function with the same body as selected nodes, in ONNX text.
-
-    Args:
-        name: of the function.
-        calls: the nodes, with the names of their results and operands.
-    """
+    """A function with the same body as selected nodes, in ONNX text."""
 
     def __init__(self, name: str, calls: Calls) -> None:
         self._calls = calls

@@ -26,11 +26,7 @@ class Operation(NamedTuple):
 
 
 class Decompositions:
-    """The decompositions of elements of vectors.
-
-    Args:
-        observed: operations by which a graph computes elements now.
-    """
+    """The decompositions of elements of vectors; ``observed`` are the operations by which a graph computes elements now."""
 
     def __init__(self, observed: Mapping[Dim, Sequence[Operation]]) -> None:
         self._observed = observed

@@ -79,11 +79,7 @@ class Plan:
 
 
 class Planner:
-    """Finds for each value the term of the fewest steps, given those planned before.
-
-    Args:
-        region: the nodes that compute sizes now.
-    """
+    """Finds for each value the term of the fewest steps, given those planned before."""
 
     def __init__(self, region: Region) -> None:
         self.region = region

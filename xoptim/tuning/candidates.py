@@ -49,10 +49,8 @@ class Made:
 class Candidates:
     """Makes models from an original, and keeps the last ones.
 
-    Args:
-        source: the original.
-        options: the options; recipes name groups of their patterns.
-        inline: whether to replace calls of local functions by their bodies first.
+    With ``inline``, calls of local functions are replaced by their bodies first. Recipes name groups of patterns of
+    ``options``.
     """
 
     def __init__(self, source: Source, options: OptimizationOptions, *, inline: bool = False) -> None:

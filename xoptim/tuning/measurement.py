@@ -27,12 +27,7 @@ PROFILED: Final = 0.3
 
 
 class Budget:
-    """The time that is left, and what measuring takes.
-
-    Args:
-        seconds: from now.
-        now: the clock.
-    """
+    """The time that is left, ``seconds`` from now, and what measuring takes."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
         self._end = now() + seconds
@@ -60,11 +55,7 @@ class Budget:
 class SideBySide:
     """Measures choices in the same rounds, as a benchmark does; the sessions are made anew for each pass.
 
-    Args:
-        make: makes the model of a recipe.
-        feeds: values of the inputs.
-        budget: limits the passes, and is charged with them.
-        seed: of the order of the runs.
+    The budget limits the passes, and is charged with them; ``seed`` belongs to the order of the runs.
     """
 
     def __init__(self, make: Callable[[Recipe], Model], feeds: Mapping[str, Value], budget: Budget, seed: int = 0) -> None:

@@ -93,14 +93,9 @@ def is_slower(ratio: Ratio) -> bool:
 
 
 class Search:
-    """A greedy search that begins with one choice.
+    """A greedy search that begins with one choice; all ratios are to the original.
 
-    Args:
-        original: all ratios are to this choice.
-        space: the variations of a choice.
-        meter: measures.
-        rules: the rules of the races.
-        changes_anything: whether a choice differs from another one at all; others are not measured.
+    ``space`` returns the variations of a choice. Choices that ``changes_anything`` does not tell apart are not measured.
     """
 
     def __init__(
@@ -128,10 +123,7 @@ class Search:
     ) -> Found:
         """Try variations until none is measurably faster, or time is over.
 
-        Args:
-            start: the first choice; it stays unless a variation is measurably faster.
-            is_enough: ends the search early, by the best choice.
-            on_step: called with a description of each race.
+        The first choice stays unless a variation is measurably faster; ``is_enough`` ends the search early, by the best choice.
         """
         found = Found(start)
         self._tried.add(start)
@@ -263,14 +255,9 @@ def _is_clear(ratio: Ratio) -> bool:
 def ranking(found: Found, start: Choice, final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]]) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
-    Args:
-        found: the result of the search.
-        start: the choice with which the search began.
-        final: ratios of the best choice and of the start, measured in the end.
-        others: all other choices that were measured, the smallest model first.
-
-    Returns:
-        Measurably faster ones come first, then the others with the settings of the start, the smallest model first.
+    Measurably faster ones come first, then the others with the settings of the start, the smallest model first. ``final`` has
+    the ratios of the best choice and of the start, measured in the end; ``others`` were measured too, the smallest model
+    first.
     """
     faster = [choice for choice in (found.best, start) if is_faster(final[choice])]
     if len(faster) == 2 and final[found.best].interval.low > final[start].interval.high:

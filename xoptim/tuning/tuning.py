@@ -94,14 +94,7 @@ def tune(
 
 
 class Tuner:
-    """One run of `tune`.
-
-    Args:
-        source: the original.
-        options: the options.
-        on_step: called with a description of each step.
-        on_loaded: called when the model is loaded, before any rewrite.
-    """
+    """One run of `tune`; ``on_loaded`` is called when the model is loaded, before any rewrite."""
 
     def __init__(self, source: Source, options: TuneOptions, on_step: Listener, on_loaded: OnLoaded) -> None:
         self._began = perf_counter()
