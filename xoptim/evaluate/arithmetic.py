@@ -10,7 +10,6 @@ from xoptim.evaluate.kernel_table import (
     Array,
     EvaluationNode,
     axes_of,
-    axis_of,
     flag,
     ints_of,
     is_number,
@@ -104,22 +103,6 @@ def div(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     return [np.asarray(quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype))]
 
 
-@kernel("Mod")
-def mod(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Remainder: with the sign of the divisor on integers, of the dividend when ``fmod`` is set."""
-    pair = _operands(node, inputs)
-    if pair is None or not is_number(*pair) or not divisor_is_safe(pair[1], pair[0]):
-        return None
-    a, b = pair
-    if a.dtype.kind == "f":
-        return without_nan(np.asarray(np.fmod(a, b))) if flag(node, "fmod") else None
-    if not flag(node, "fmod"):
-        return [np.asarray(np.remainder(a, b))]
-    # onnxruntime takes this remainder of integers in double precision
-    exact = all(v.size == 0 or (v.min() >= -_EXACT_IN_DOUBLE and v.max() <= _EXACT_IN_DOUBLE) for v in pair)
-    return [np.asarray(np.fmod(a, b))] if exact else None
-
-
 def _extremum(op_type: str, ufunc: np.ufunc) -> None:
     @kernel(op_type)
     def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
@@ -186,20 +169,6 @@ _reduction("ReduceSum", np.add, True)
 _reduction("ReduceProd", np.multiply, True)
 _reduction("ReduceMax", np.maximum, False)
 _reduction("ReduceMin", np.minimum, False)
-
-
-@kernel("CumSum")
-def cum_sum(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Running sums of integers along an axis, from the end when ``reverse``, without the element when ``exclusive``."""
-    data, axis_value = required(inputs, 0), required(inputs, 1)
-    if data.dtype.kind not in "iu" or axis_value.size != 1:
-        return None
-    axis = axis_of(int(axis_value.reshape(())), data.ndim)
-    flipped = np.flip(data, axis) if flag(node, "reverse") else data
-    sums = np.cumsum(flipped, axis=axis, dtype=data.dtype)
-    if flag(node, "exclusive"):
-        sums = (sums - flipped).astype(data.dtype, copy=False)
-    return [np.flip(sums, axis).copy() if flag(node, "reverse") else sums]
 
 
 @kernel("Cast", "CastLike")

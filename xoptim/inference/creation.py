@@ -112,14 +112,6 @@ def random_like(ctx: NodeContext) -> Results:
     return (Info(integer(ctx, "dtype", dtype_of(x)) or 0, shape_of(x)),)
 
 
-@infers("Multinomial")
-def multinomial(ctx: NodeContext) -> Results:
-    """``sample_size`` draws per row."""
-    shape, samples = shape_of(ctx.input(0), 2), integer(ctx, "sample_size", 1)
-    rows = ctx.fresh() if shape is None else shape[0]
-    return (Info(integer(ctx, "dtype", TensorProto.INT32) or 0, (rows, dimension(ctx, samples))),)
-
-
 _EXACT: Final = 2**52
 _SMALL_STEP: Final = 8
 

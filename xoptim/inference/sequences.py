@@ -5,7 +5,6 @@ item, so reading an item gives it a new one.
 """
 
 import onnx
-from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, mod
 from xoptim.facts.info import UNKNOWN, Info, Shape
@@ -28,12 +27,6 @@ def _items(info: Info | None) -> Info | None:
 def sequence_construct(ctx: NodeContext) -> Results:
     """Return the facts common to all inputs."""
     return [_sequence(common_to_all(ctx, ctx.inputs))]
-
-
-@infers("SequenceEmpty")
-def sequence_empty(ctx: NodeContext) -> Results:
-    """Only the element type is known."""
-    return [_sequence(Info(integer(ctx, "dtype", TensorProto.FLOAT) or 0))]
 
 
 @infers("SequenceInsert")
@@ -124,12 +117,3 @@ def optional(ctx: NodeContext) -> Results:
     declared = ctx.attribute("type")
     element = type_proto_to_info(declared) if isinstance(declared, onnx.TypeProto) else UNKNOWN
     return [Info(container="optional", element=element)]
-
-
-@infers("OptionalGetElement")
-def optional_get_element(ctx: NodeContext) -> Results:
-    """The wrapped value; since operator set 18 the input may be unwrapped already."""
-    x = ctx.input(0)
-    if x is not None and x.container == "optional":
-        return [x.element]
-    return [x if ctx.opset >= 18 else None]
