@@ -201,6 +201,8 @@ class Folder:
         operands = _operands(graph, node, self._pending)
         if operands is None or _stays(graph, node):
             return None
+        if node in self._growth.oversized:
+            return self._leave(node)
         waits = any(name in self._pending for name in node.input)
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
@@ -218,7 +220,7 @@ class Folder:
         results = None if waits else self._compute(node, inputs)
         if results is not None:
             return self._replace(node, list(map(Tensor.from_array, results)))
-        if node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
+        if node.domain in _EVALUATED and node.op_type not in _CRASHING:
             self._region[node] = None
             self._pending.update(sizes)
             self._tentative = more
@@ -238,8 +240,7 @@ class Folder:
 
     def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
         """The result of a node if it repeats along axes because operands do: the model needs to hold a part of it only."""
-        is_asked = _may_repeat(self.graph, node) and node not in self._growth.oversized
-        results = self._compute(node, inputs) if is_asked else None
+        results = self._compute(node, inputs) if _may_repeat(self.graph, node) else None
         return None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:
