@@ -61,30 +61,20 @@ class Reader(NamedTuple):
 
 
 class Links:
-    """The nodes of a graph, numbered in its order.
-
-    Args:
-        graph: the graph.
-
-    Attributes:
-        nodes: the nodes.
-        settings: for each node the number of its settings, `NONE` if it cannot be in a block.
-        operands: for each node and each of its operands the producer, and the place among the results of that.
-        readers: for each node the readers of its results in the same graph.
-        needs: for each node all nodes whose results it needs, in its subgraphs too.
-        level: for each node the number of nodes on the longest path to it.
-    """
+    """The nodes of a graph, numbered in its order."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = list(graph.nodes)
         kinds: dict[Hashable, int] = {}
         made: dict[str, tuple[int, int]] = {}
-        self.settings: list[int] = []
+        self.settings: list[int] = []  # for each node the number of its settings, `NONE` if it cannot be in a block
+        # For each node and each of its operands the producer, and the place among the results of that
         self.operands: list[list[tuple[int, int]]] = []
+        # For each node the readers of its results in the same graph
         self.readers: list[list[Reader]] = [[] for _ in self.nodes]
-        self.needs: list[list[int]] = []
-        self.level: list[int] = []
+        self.needs: list[list[int]] = []  # for each node all nodes whose results it needs, in its subgraphs too
+        self.level: list[int] = []  # for each node the number of nodes on the longest path to it
         for index, node in enumerate(self.nodes):
             key = settings(graph, node)
             self.settings.append(NONE if key is None else kinds.setdefault(key, len(kinds)))

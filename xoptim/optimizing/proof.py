@@ -65,26 +65,18 @@ def _ignore(_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofOptions:
-    """Options of a proof.
+    """Options of a proof."""
 
-    Attributes:
-        checks: options of the comparison; one report is made for each of its providers.
-        whole: whether the result is compared with the original.
-        each: whether each rewrite is checked alone too.
-        bisect: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
-        inline: whether to replace calls of local functions by their bodies first.
-        on_loaded: called when the model is loaded, before any rewrite.
-        on_step: called with a description of the next step.
-        draft: keeps the weights of the result in a file; by default the protobuf holds those that have changed.
-    """
-
+    # Options of the comparison; one report is made for each of its providers
     checks: ValidationOptions = field(default_factory=ValidationOptions)
-    whole: bool = True
-    each: bool = False
+    whole: bool = True  # whether the result is compared with the original
+    each: bool = False  # whether each rewrite is checked alone too
+    # Whether to look for a rewrite that makes the model compute something else, and to optimize again without it
     bisect: bool = True
-    inline: bool = False
-    on_loaded: OnLoaded = _ignore
-    on_step: Callable[[str], object] = _ignore
+    inline: bool = False  # whether to replace calls of local functions by their bodies first
+    on_loaded: OnLoaded = _ignore  # called when the model is loaded, before any rewrite
+    on_step: Callable[[str], object] = _ignore  # called with a description of the next step
+    # Keeps the weights of the result in a file; by default the protobuf holds those that have changed
     draft: Draft | None = None
 
 

@@ -48,22 +48,15 @@ _REFUSED = "a node of the subgraph would fail for certain, so that no runtime wo
 
 
 class FoldConstants(GraphPass):
-    """Computes results that depend on constants only.
-
-    Args:
-        growth: counts the bytes that are added to the model.
-        send: sends an event for each folded node, and for each refusal with its reason.
-
-    Attributes:
-        rounds: whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
-            products of computed ones.
-    """
+    """Computes results that depend on constants only; ``send`` gets an event for each folded node, and for each refusal."""
 
     title = "constant_folding"
     exactness = "rounding"
 
     def __init__(self, growth: Growth, send: Send) -> None:
         self.growth = growth
+        # Whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
+        # products of computed ones
         self.rounds = False
         self._send = send
 

@@ -60,19 +60,14 @@ class Variation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts about a model that limit and order the search.
+    """Facts about a model that limit and order the search."""
 
-    Attributes:
-        groups: the groups of patterns that change the model, with the share of time of the operators that they write.
-        shares: share of the time of a run by operator, after the optimizations of onnxruntime.
-        threads: numbers of threads to try; empty when the user has chosen one.
-        selection: the patterns that a recipe may use.
-    """
-
+    # The groups of patterns that change the model, with the share of time of the operators that they write
     groups: Mapping[str, float] = field(default_factory=dict)
+    # Share of the time of a run by operator, after the optimizations of onnxruntime
     shares: Mapping[str, float] = field(default_factory=dict)
-    threads: tuple[int, ...] = ()
-    selection: str = SELECTION
+    threads: tuple[int, ...] = ()  # numbers of threads to try; empty when the user has chosen one
+    selection: str = SELECTION  # the patterns that a recipe may use
 
     def share(self, operators: Iterable[str]) -> float:
         """Share of the time of some operators together."""

@@ -120,13 +120,6 @@ class SideBySide:
 class Measurement:
     """A model with everything that measuring its choices needs.
 
-    Attributes:
-        candidates: makes the models.
-        reference: a run of the original on the values of all measurements.
-        original: the original with the settings of the benchmark.
-        budget: the time.
-        rules: of the races, with as many challengers at once as there is memory for.
-
     Args:
         candidates: makes the models.
         bench: the options of the measurements.
@@ -140,13 +133,14 @@ class Measurement:
     """
 
     def __init__(self, candidates: Candidates, bench: BenchOptions, budget: Budget) -> None:
-        self.candidates = candidates
+        self.candidates = candidates  # makes the models
         self.budget = budget
         self._bench = bench
-        self.original = Choice(UNTOUCHED, bench.settings)
+        self.original = Choice(UNTOUCHED, bench.settings)  # the original with the settings of the benchmark
         original, checks = located(candidates.source, bench.checks)
+        # A run of the original on the values of all measurements
         self.reference: ReferenceRun = run_reference(original, checks).runs[0]
-        self.rules = Rules(at_once=self._at_once())
+        self.rules = Rules(at_once=self._at_once())  # of the races, with as many challengers at once as there is memory for
 
     def _at_once(self) -> int:
         """Most challengers of a race for which there is memory, beside the original and the best choice so far."""

@@ -37,20 +37,14 @@ class Meter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules of a race.
+    """The rules of a race."""
 
-    Attributes:
-        few: number of passes from which a choice may be dropped.
-        enough: number of passes from which a choice may be accepted. Two sessions of one model may differ by a few percent,
-            so an interval over fewer passes is too narrow.
-        most: number of passes after which a race ends; the confirmation of the result takes twice as many at most.
-        at_once: most challengers in a race.
-    """
-
-    few: int = 2
+    few: int = 2  # number of passes from which a choice may be dropped
+    # Number of passes from which a choice may be accepted. Two sessions of one model may differ by a few percent, so an
+    # interval over fewer passes is too narrow
     enough: int = 5
-    most: int = 6
-    at_once: int = 4
+    most: int = 6  # number of passes after which a race ends; the confirmation of the result takes twice as many at most
+    at_once: int = 4  # most challengers in a race
 
 
 @dataclass(frozen=True, slots=True)
