@@ -118,12 +118,6 @@ def case_reshape(rng: Rng) -> Case:
     return Case("Reshape", [data, i64(*wanted)], more, opset)
 
 
-def case_flatten(rng: Rng) -> Case:
-    data = values(rng, pick(rng, MOVED), dims(rng))
-    axis = int(rng.integers(-data.ndim, data.ndim + 1))
-    return Case("Flatten", [data], {"axis": axis} if axis != 1 else {}, pick(rng, (11, 13, 21)))
-
-
 def case_squeeze(rng: Rng) -> Case:
     shape = tuple(d if rng.random() < 0.5 else 1 for d in dims(rng, 3))
     data = values(rng, pick(rng, MOVED), shape)
@@ -271,9 +265,7 @@ def case_divide(rng: Rng) -> Case:
 MAKERS: dict[str, Callable[[Rng], Case]] = {
     "Identity": unary("Identity", MOVED),
     "Shape": case_shape,
-    "Size": unary("Size", MOVED),
     "Reshape": case_reshape,
-    "Flatten": case_flatten,
     "Squeeze": case_squeeze,
     "Unsqueeze": case_unsqueeze,
     "Transpose": case_transpose,

@@ -56,12 +56,6 @@ def shape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
     return [np.array(dims[node.attribute("start", 0) : node.attribute("end")], dtype=np.int64)]
 
 
-@kernel("Size")
-def size(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Number of elements, a scalar."""
-    return [np.array(required(inputs, 0).size, dtype=np.int64)]
-
-
 @kernel("Constant")
 def constant(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] | None:
     """The value, from any of the attributes that may hold it."""
@@ -122,17 +116,6 @@ def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
     if -1 in dims and 0 in dims:
         return None
     return [data.reshape(dims)]
-
-
-@kernel("Flatten")
-def flatten(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """A matrix: the axes before ``axis``, the axes from it on."""
-    data = required(inputs, 0)
-    axis = node.attribute("axis", 1)
-    if not -data.ndim <= axis <= data.ndim:
-        return None
-    axis = axis + data.ndim if axis < 0 else axis
-    return [data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:]))]
 
 
 @kernel("Squeeze")

@@ -89,9 +89,7 @@ def imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
     listed = sorted(words)
     one_line = f"from xoptim.match import {', '.join(listed)}"
     if len(one_line) > _WIDTH:
-        inner = f"    {', '.join(listed)}"
-        rest = [inner] if len(inner) <= _WIDTH else [f"    {word}," for word in listed]
-        one_line = "\n".join(("from xoptim.match import (", *rest, ")"))
+        one_line = wrapped("from xoptim.match import (", listed, apart=True)
     return "\n".join((*lines, "", one_line, ""))
 
 
@@ -165,7 +163,7 @@ class Calls:
             return "None"
         if name in made:
             return self.variables[name]
-        array = constant_tensor(self.graph, name)
+        array = constant_array(self.graph, name)
         if array is not None and array.size == 1 and array.dtype.kind in "bif" and np.isfinite(array).all():
             if node.op_type in BROADCASTING and not node.domain:
                 return literal(number(array))
@@ -205,9 +203,3 @@ class Calls:
             and (graph.is_output(name) or graph.is_captured(name) or any(r not in inside for r in graph.consumers(name)))
         ]
         return [self.variables[name] for name in read or [n for n in self.nodes[-1].output if n in self.variables]]
-
-
-def constant_tensor(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a result, ``None`` when it is not constant."""
-    tensor = graph.tensor(name)
-    return constant_array(graph, name) if tensor is None else tensor.numpy()

@@ -13,7 +13,7 @@ from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.functions import DOMAIN
-from xoptim.scaffold.calls import SHOWN, Calls, constant_tensor
+from xoptim.scaffold.calls import SHOWN, Calls
 
 
 class LocalFunction:
@@ -48,7 +48,7 @@ class LocalFunction:
 
     def _stored(self, name: str) -> str:
         """The name of a constant that is not a parameter."""
-        array = constant_tensor(self._calls.graph, name)
+        array = constant_array(self._calls.graph, name)
         assert array is not None
         for known, other in self._inside.items():
             if other.dtype == array.dtype and np.array_equal(other, array):
