@@ -112,15 +112,12 @@ class Rounds:
     Args:
         graph: the graph.
         state: the state of the optimization.
-
-    Attributes:
-        count: number of rounds so far.
     """
 
     def __init__(self, graph: Graph, state: State) -> None:
         self.graph = graph
         self.state = state
-        self.count = 0
+        self.count = 0  # number of rounds so far
         self._applier = Applier(graph, state)
         self._strategy = strategy_named(state.options.strategy)
 

@@ -36,9 +36,6 @@ class Optimizer:
     Args:
         model: the model.
         options: the options.
-
-    Attributes:
-        passes: the passes of `run`, in order.
     """
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
@@ -55,7 +52,7 @@ class Optimizer:
         self._outlining = Outline()
         self._dropping = DropUnusedInputs()
         self._before, self._after = stored_operands(model), NoteProducts()
-        self.passes = self._passes()
+        self.passes = self._passes()  # the passes of `run`, in order
 
     def _passes(self) -> list[ModelPass]:
         options, growth = self.options, self._folding.growth

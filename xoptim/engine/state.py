@@ -31,21 +31,15 @@ class State:
     Args:
         model: the model.
         options: the options.
-
-    Attributes:
-        worklist: the nodes near a change.
-        failed: names of the rewrites that raised an exception; they are not tried again.
-        rewrites: number of rewrites so far.
-        counts: number of rewrites by pattern.
     """
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.options = options
-        self.worklist = Worklist()
-        self.failed: set[str] = set()
+        self.worklist = Worklist()  # the nodes near a change
+        self.failed: set[str] = set()  # names of the rewrites that raised an exception; they are not tried again
         self._mistaken: set[str] = set()
-        self.rewrites = 0
-        self.counts: Counter[str] = Counter()
+        self.rewrites = 0  # number of rewrites so far
+        self.counts: Counter[str] = Counter()  # number of rewrites by pattern
         self.events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
         self.events.subscribe(Budgets(), Budgets.kinds)
         if options.debug.keep:
