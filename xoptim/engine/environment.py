@@ -25,14 +25,7 @@ class DebugSettings:
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> DebugSettings:
-    """Read the variables.
-
-    Args:
-        variables: used instead of the environment of the process.
-
-    Raises:
-        XoptimError: when the value of a variable must be a number and is not.
-    """
+    """Read the variables; raises XoptimError when the value of one must be a number and is not."""
     env = os.environ if variables is None else variables
     installed = installed_patterns()
     named = [name for name in env if name.endswith("Pattern") or name in installed]

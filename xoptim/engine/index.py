@@ -77,9 +77,8 @@ class _Paths:
 class PatternIndex:
     """The patterns of a phase by anchor and path; a pattern whose path does not fit at a node is not tried there.
 
-    Args:
-        patterns: the patterns, in the order in which they are tried.
-        explained: patterns that are tried at all their anchors, to report why they do not match.
+    Patterns are given in the order in which they are tried; ``explained`` ones are tried at all their anchors, to report why
+    they do not match.
     """
 
     def __init__(self, patterns: Sequence[PatternOptimization], explained: Collection[PatternOptimization] = ()) -> None:
@@ -107,12 +106,7 @@ class PatternIndex:
         return dict.fromkeys(nodes, 0)
 
     def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
-        """The nodes at which each pattern is to be tried, by number of the pattern, both in order.
-
-        Args:
-            graph: the graph.
-            nodes: the nodes, with their distances from the nearest change.
-        """
+        """The nodes, each with its distance from the nearest change, at which each pattern is to be tried, by number of the pattern."""
         found: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():

@@ -111,15 +111,7 @@ class Budgets:
 
 
 class Guard:
-    """Listens to the events of an optimization.
-
-    Args:
-        model: the model.
-        name: name of the result.
-
-    Raises:
-        BudgetError: when no graph defines the result any longer.
-    """
+    """Listens to an optimization; raises BudgetError when no graph defines the named result any longer."""
 
     kinds: ClassVar[tuple[EventKind, ...]] = tuple(_ACTORS)
 

@@ -31,12 +31,7 @@ from xoptim.passes.products import NoteProducts, rounds_elsewhere, stored_operan
 
 
 class Optimizer:
-    """Optimizes a model in place.
-
-    Args:
-        model: the model.
-        options: the options.
-    """
+    """Optimizes a model in place."""
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.model = model

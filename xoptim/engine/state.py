@@ -26,12 +26,7 @@ EXPLAINED = 10
 
 
 class State:
-    """Options, the state that decides what happens next, and the stream of events.
-
-    Args:
-        model: the model.
-        options: the options.
-    """
+    """Options, the state that decides what happens next, and the stream of events."""
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.options = options
@@ -86,15 +81,7 @@ class State:
     def applied(
         self, application: Application, added: Sequence[Node], removed: Sequence[Node], seconds: float, count: int = 1
     ) -> None:
-        """Count a rewrite, and send it as an event.
-
-        Args:
-            application: the rewrite; its number is the next one.
-            added: nodes that were added.
-            removed: nodes that were removed.
-            seconds: duration.
-            count: number of rewrites that it consists of.
-        """
+        """Count a rewrite, or ``count`` of them, as the next one, and send it as an event."""
         pattern = application.pattern
         self.rewrites += 1
         self.counts[pattern.name()] += count
