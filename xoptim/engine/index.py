@@ -106,7 +106,7 @@ class PatternIndex:
         return dict.fromkeys(nodes, 0)
 
     def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
-        """The nodes, each with its distance from the nearest change, at which each pattern is to be tried, by number of the pattern."""
+        """The nodes, with their distances from the nearest change, at which each pattern is to be tried, by its number."""
         found: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():
