@@ -106,13 +106,10 @@ class Block:
 
 
 def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
-    """The block with these places.
+    """The block with these places, ``None`` when no place is left.
 
     A place whose operand is a result of its own copy, but not in all copies, cannot be part of it, nor can places that read its
     results.
-
-    Returns:
-        ``None`` when no place is left.
     """
     place = {node: (copy, number) for number, column in enumerate(columns) for copy, node in enumerate(column)}
     inside: list[list[Result | None]] = []

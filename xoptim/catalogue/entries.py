@@ -81,11 +81,7 @@ def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPa
 
 
 def placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | type[ModelPass]:
-    """A pass for a position of a sequence; its phase is the first one whose number is not smaller.
-
-    Returns:
-        The pass itself, or a copy when its own phase is another one.
-    """
+    """A pass for a position of a sequence, or a copy of it in the first phase whose number is not smaller."""
     phase = next((phase for phase in PHASES if position <= POSITIONS[phase]), PHASES[-1])
     if item.phase == phase:
         return item

@@ -147,17 +147,11 @@ class Motif:
 
 
 def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
-    """Find the connected subgraphs of models, and count those of one form together.
+    """Find the connected subgraphs of models, and count those of one form together: largest first, then most frequent first.
 
     Two nodes are connected when one reads a result of the other. Nodes of branches, loops and local functions count too; no
-    subgraph reaches beyond such a body.
-
-    Args:
-        models: as for `xoptim.optimize`; files are read one after the other.
-        size: most nodes of a subgraph, from 2 to `MOST_NODES`.
-
-    Returns:
-        All forms, largest first, then most frequent first. Two runs give the same list.
+    subgraph reaches beyond such a body, or has more than ``size`` nodes, from 2 to `MOST_NODES`. Files are read one after the
+    other.
 
     Raises:
         ModelError: a model cannot be read.

@@ -32,9 +32,7 @@ class Engine:
         """Run patterns until nothing changes: lower phases and priorities first, and again after later changes.
 
         The first call offers every node to every pattern, later calls only the nodes near a change; `confirm` offers all again.
-
-        Returns:
-            Number of rewrites.
+        Returns the number of rewrites.
 
         Raises:
             BudgetError: when patterns undo each other, or the loop would not end.

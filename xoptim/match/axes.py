@@ -207,11 +207,7 @@ def rewritten(
 
 
 def axis_of(g: GraphView, node: Node) -> int | None:
-    """The attribute ``axis`` of a node, its schema default included, counted from the front of its first operand.
-
-    Returns:
-        ``None`` when it is negative and the rank is unknown.
-    """
+    """The attribute ``axis`` of a node, or its default, from the front of its first operand; ``None`` when it is not known."""
     axis = node.get_attribute("axis")
     rank = g.info(node.input[0]).rank
     if not isinstance(axis, int) or (axis < 0 and rank is None):

@@ -29,18 +29,10 @@ _GROWN: Final = re.compile(r"(\d{1,18}) bytes of constants given, (-?\d{1,18}) a
 
 
 def allowed_growth(choice: int | str | None, size: int) -> int | None:
-    """Bytes that folding may add.
+    """Bytes that folding may add, ``None`` for no limit; ``size`` is the bytes of the constants of the model.
 
-    Args:
-        choice: a number of bytes, ``"500kB"``, ``"10%"`` (of the constants of the model) or ``"unlimited"``; ``None`` for a
-            tenth or 1 MB, whichever is more.
-        size: bytes of the constants of the model.
-
-    Returns:
-        ``None`` for no limit.
-
-    Raises:
-        ValueError: the choice is none of these.
+    A choice is a number of bytes, ``"500kB"``, ``"10%"`` (of the constants of the model) or ``"unlimited"``; ``None`` for a
+    tenth or 1 MB, whichever is more. Raises ValueError for any other choice.
     """
     if choice is None:
         return max(LEAST, int(_SHARE * size))

@@ -217,12 +217,9 @@ class Race:
 
 
 def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: Rules) -> dict[Choice, Ratio]:
-    """Measure choices against the original until the intervals are narrow, or the rules or the time end it.
+    """Measure choices against the original until the intervals are narrow, or the rules or the time end it; returns the ratios.
 
     A few passes are made in any case; those that the meter has made before count too.
-
-    Returns:
-        The ratios to the original.
 
     Raises:
         XoptimError: a finalist cannot be run.
