@@ -55,10 +55,8 @@ def _prepared(source: Source, preparation: Preparation) -> onnx.ModelProto:
 def freed(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0) -> onnx.ModelProto:
     """A copy of a model with a free leading size, which computes for a batch of two what the model computes for each of them.
 
-    ``name`` is the dimension that takes the place of the fixed size; ``seed`` belongs to the random values.
-
-    Raises:
-        ModelError: the copy does not, or it cannot be run.
+    ``name`` is the dimension that takes the place of the fixed size; ``seed`` belongs to the random values. Raises
+    `ModelError` when the copy does not, or it cannot be run.
     """
     free = onnx.ModelProto()
     free.CopyFrom(proto)

@@ -21,11 +21,9 @@ PATIENCE = "30s"
 def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
     """The attempts of jobs as they end. Dask repeats a job elsewhere when its worker disappears.
 
-    The process of a model ends with its worker, and each attempt has a folder of its own, so that no file has two writers. When
-    the iterator is closed, jobs that wait are cancelled, and the processes that run are ended.
-
-    Raises:
-        BatchError: Dask is not installed, or no scheduler answers.
+    The process of a model ends with its worker, and each attempt has a folder of its own, so that no file has two writers.
+    When the iterator is closed, jobs that wait are cancelled, and the processes that run are ended. Raises `BatchError` when
+    Dask is not installed, or no scheduler answers.
     """
     try:
         from dask.distributed import Client

@@ -102,8 +102,7 @@ class Store:
 def _locked(path: Path, output: Path) -> int:
     """A handle that locks a file until it is closed or the process ends.
 
-    Raises:
-        BatchError: another process has locked it.
+    Raises `BatchError` when another process has locked it.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     for _ in range(_ATTEMPTS):

@@ -81,8 +81,7 @@ class Database:
     def find(self, word: str) -> list[Entry]:
         """The patterns that a word selects: a preset or profile, a name, any other word, a former name, in this order.
 
-        Raises:
-            UnknownPatternError: when it is none of these; the message suggests the nearest one.
+        Raises `UnknownPatternError` when it is none of these; the message suggests the nearest one.
         """
         return self.index().find(word)
 
@@ -111,8 +110,7 @@ class Database:
     def query(self, query: Query) -> list[Rewrite]:
         """The patterns that match a query, in the order in which they run (`xoptim.catalogue.entries.in_order`).
 
-        Raises:
-            UnknownPatternError: when a word of it, or a group that has a subquery, is unknown.
+        Raises `UnknownPatternError` when a word of it, or a group that has a subquery, is unknown.
         """
         answers = self.index().answers if query.is_of_words else {}
         if query not in answers:
@@ -122,8 +120,7 @@ class Database:
     def unregister(self, name: str) -> None:
         """Remove a group, a pass, or a pattern, which may be in a group.
 
-        Raises:
-            UnknownPatternError: when no entry is registered under this name.
+        Raises `UnknownPatternError` when no entry is registered under this name.
         """
         holder: Database = self
         names = self.index().names

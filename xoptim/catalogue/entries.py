@@ -156,10 +156,8 @@ def make_entry(name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (
     """An entry with its words.
 
     The rules of a preset or profile take precedence over a tag of the same name that the pattern declares; such a tag given
-    on registration takes precedence over the rules.
-
-    Raises:
-        TypeError: when a tag is not a word, or another attribute of the pattern is invalid.
+    on registration takes precedence over the rules. Raises `TypeError` when a tag is not a word, or another attribute of the
+    pattern is invalid.
     """
     given = frozenset(tags)
     if not all(isinstance(tag, str) for tag in given.union(item.tags)):
@@ -197,10 +195,8 @@ class Index:
         """The patterns that a word selects: a preset or profile, a name, a class name, any other word, a former name.
 
         The first meaning that the word has counts. A `Name` matches names only. ``own`` are patterns by name, which precede
-        the patterns of the database.
-
-        Raises:
-            UnknownPatternError: when it has no meaning; the message suggests the nearest known word.
+        the patterns of the database. Raises `UnknownPatternError` when it has no meaning; the message suggests the nearest
+        known word.
         """
         name = asked if isinstance(asked, Name) else Name(asked.strip())
         words = {} if asked is name else self.words

@@ -71,9 +71,7 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
     """Count what a model costs.
 
     Open dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a node, between slashes or dots.
-
-    Raises:
-        ModelError: the inputs have no dimension of a name in ``sizes``.
+    Raises `ModelError` when the inputs have no dimension of a name in ``sizes``.
     """
     model = load_model(proto, base_dir)
     graph = model.graph

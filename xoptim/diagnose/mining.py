@@ -151,10 +151,7 @@ def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
 
     Two nodes are connected when one reads a result of the other. Nodes of branches, loops and local functions count too; no
     subgraph reaches beyond such a body, or has more than ``size`` nodes, from 2 to `MOST_NODES`. Files are read one after the
-    other.
-
-    Raises:
-        ModelError: a model cannot be read.
+    other. Raises `ModelError` when a model cannot be read.
     """
     motifs: dict[str, Motif] = {}
     forms: dict[tuple[int, ...], str] = {}

@@ -31,11 +31,8 @@ class Engine:
     def run(self, patterns: list[PatternOptimization]) -> int:
         """Run patterns until nothing changes: lower phases and priorities first, and again after later changes.
 
-        The first call offers every node to every pattern, later calls only the nodes near a change; `confirm` offers all again.
-        Returns the number of rewrites.
-
-        Raises:
-            BudgetError: when patterns undo each other, or the loop would not end.
+        The first call offers every node to every pattern, later calls only the nodes near a change; `confirm` offers all
+        again. Returns the number of rewrites. Raises `BudgetError` when patterns undo each other, or the loop would not end.
         """
         if not self._active:
             self.state.worklist.clear()

@@ -67,8 +67,7 @@ class Statistics:
 class Budgets:
     """Listens to the events of an optimization.
 
-    Raises:
-        BudgetError: when the optimization would not end; the message names patterns.
+    Raises `BudgetError` when the optimization would not end; the message names patterns.
     """
 
     kinds: ClassVar[tuple[EventKind, ...]] = ("applied", "round")

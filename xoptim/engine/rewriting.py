@@ -57,8 +57,7 @@ class Rewriting(Step):
     def run_in(self, model: Model, state: State) -> int:
         """Clean and rewrite a model; returns the number of changes.
 
-        Raises:
-            BudgetError: when patterns undo each other.
+        Raises `BudgetError` when patterns undo each other.
         """
         engine = Engine(model, state)
         total = self._clean(model, state)

@@ -102,8 +102,7 @@ class State:
     def fail(self, rewrite: Rewrite, node: Node | None, error: Exception) -> None:
         """Skip a rewrite from now on, with one warning.
 
-        Raises:
-            XoptimError: when the options are strict.
+        Raises `XoptimError` when the options are strict.
         """
         where = "" if node is None else f" at {node.name or node.op_type!r}"
         line = line_of_mistake(error, type(rewrite))
@@ -117,8 +116,7 @@ class State:
     def warn_of_mistake(self, rewrite: Rewrite, node: Node, error: Exception) -> None:
         """Say once for each rewrite that it made a replacement that is not valid; the graph is as it was.
 
-        Raises:
-            XoptimError: when the options are strict.
+        Raises `XoptimError` when the options are strict.
         """
         line = line_of_mistake(error, type(rewrite))
         text = f"pattern {rewrite.name()} at {node.name or node.op_type!r}: {error}{f' ({line})' if line else ''}"

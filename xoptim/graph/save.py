@@ -95,8 +95,7 @@ class Draft:
     def fill(self, proto: ModelProto, weights: Sequence[Weight], *, came_external: bool) -> None:
         """Write the weights of a protobuf, which refers to them then; ``came_external``: whether the model had external data.
 
-        Raises:
-            ModelError: the file cannot be written, or a weight cannot be read.
+        Raises `ModelError` when the file cannot be written, or a weight cannot be read.
         """
         taken = _files_in(self.folder, weights)
         if self._place.name in taken:

@@ -37,10 +37,7 @@ def pattern_class(
 
     Characters of ``name`` that are invalid in a class name are dropped. ``metadata`` are class attributes (see
     `metadata_of`), with the exactness ``rounding`` unless given, since equal bits are not guaranteed; ``members`` override
-    them.
-
-    Raises:
-        TypeError: when a class attribute is unknown or has an invalid value.
+    them. Raises `TypeError` when a class attribute is unknown or has an invalid value.
     """
     given = {"exactness": "rounding", **checked(base, metadata)}
     name = re.sub(r"\W", "", name).removesuffix("Pattern") + "Pattern"

@@ -369,8 +369,7 @@ def is_unchanged(op_type: str, start: int, target: int) -> bool:
 def raised(call: Call) -> list[Call]:
     """The calls, in order, that compute the same as one call in the operator set to which its node is raised.
 
-    Raises:
-        Refused: when there are none; ``version`` is the operator set that changed the operator.
+    Raises `Refused` when there are none; ``version`` is the operator set that changed the operator.
     """
     target = call.scratch.target
     while (version := next_version(call.op_type, call.version, target)) is not None:

@@ -115,8 +115,7 @@ class Call:
     def get(self, name: str) -> Any:
         """The value of an attribute, its default when it is absent, ``None`` without a default.
 
-        Raises:
-            Refused: when the value is a reference to an attribute of the local function that contains the call.
+        Raises `Refused` when the value is a reference to an attribute of the local function that contains the call.
         """
         value = self.attributes.get(name)
         if isinstance(value, AttributeReference):
@@ -153,8 +152,7 @@ class Call:
     def number(self, value: float, place: int, hint: str) -> str:
         """The name of a new number that has the element type of an operand, which is converted at run time if it is unknown.
 
-        Raises:
-            Refused: when the type is unknown, and the operator set has no operator for that.
+        Raises `Refused` when the type is unknown, and the operator set has no operator for that.
         """
         dtype = self.info(place).dtype
         if dtype:

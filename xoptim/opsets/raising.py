@@ -42,12 +42,9 @@ class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
 def raise_model(model: Model, target: int) -> int:
     """Raise a model in place: its graphs, subgraphs and local functions compute the same in a newer operator set.
 
-    Operator sets of other domains stay as they are. A model that has the operator set, or imports none of the standard domain,
-    is left unchanged. Returns the number of nodes that were replaced.
-
-    Raises:
-        ModelError: when the model has a newer set already, the set is unknown, or a node cannot be expressed in it. The model
-            is then unchanged.
+    Operator sets of other domains stay as they are. A model that has the operator set, or imports none of the standard
+    domain, is left unchanged. Returns the number of nodes that were replaced. Raises `ModelError` when the model has a newer
+    set already, the set is unknown, or a node cannot be expressed in it. The model is then unchanged.
     """
     check_target(model, target)
     if model.opsets.get("", target) == target:
@@ -67,8 +64,7 @@ def check_target(model: Model, target: int) -> None:
 def plan(model: Model, target: int) -> Plan:
     """The changes that raise a model to an operator set. The model is left unchanged.
 
-    Raises:
-        CannotBeRaised: when a node cannot be expressed in the operator set.
+    Raises `CannotBeRaised` when a node cannot be expressed in the operator set.
     """
     found = Plan(target)
     if model.shell.training_info:
@@ -133,8 +129,7 @@ def _check_calls(calls: list[Call], model: Model, target: int) -> None:
 def carry_out(model: Model, planned: Plan) -> int:
     """Carry out a plan for a model; returns the number of nodes that were replaced.
 
-    Raises:
-        ModelError: when a new node contradicts the types or shapes that are known. Do not use the model then.
+    Raises `ModelError` when a new node contradicts the types or shapes that are known. Do not use the model then.
     """
     target = planned.target
     for graph in planned.graphs:

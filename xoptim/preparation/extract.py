@@ -21,11 +21,9 @@ def extract_part(
 ) -> ModelProto:
     """The part of a model, which is left unchanged, that computes some results from others.
 
-    Weights in files of their own stay there. Local functions, operator sets, metadata and quantization annotations come along.
-    Inputs of the model that the part needs besides ``inputs`` become inputs too; ``outputs`` are the model's by default.
-
-    Raises:
-        ModelError: a name does not exist, an input is not needed, or an output is not computed.
+    Weights in files of their own stay there. Local functions, operator sets, metadata and quantization annotations come
+    along. Inputs of the model that the part needs besides ``inputs`` become inputs too; ``outputs`` are the model's by
+    default. Raises `ModelError` when a name does not exist, an input is not needed, or an output is not computed.
     """
     graph = load_model(proto, base_dir).graph
     ends = list(dict.fromkeys(outputs)) or list(graph.outputs)

@@ -75,8 +75,7 @@ def named(proto: ModelProto, kind: str, name: str) -> ValueInfoProto:
 def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
     """Remove outputs of a model, in place; the nodes that computed them stay.
 
-    Raises:
-        ModelError: there is no such output, or none would be left.
+    Raises `ModelError` when there is no such output, or none would be left.
     """
     for name in names:
         proto.graph.output.remove(named(proto, "output", name))
@@ -87,8 +86,7 @@ def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
 def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None = None) -> None:
     """Make results of nodes of the main graph outputs of the model, in place.
 
-    Raises:
-        ModelError: a name is not the name of a result, or its type is not known.
+    Raises `ModelError` when a name is not the name of a result, or its type is not known.
     """
     if not names:
         return
@@ -108,8 +106,7 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
 def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
     """Give inputs and outputs of a model other names, by their old ones, in place.
 
-    Raises:
-        ModelError: there is no such input or output, or a new name is empty or taken.
+    Raises `ModelError` when there is no such input or output, or a new name is empty or taken.
     """
     if not names:
         return

@@ -73,8 +73,7 @@ class SideBySide:
     def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
         """Add a pass. Returns the reason for each choice that cannot be run.
 
-        Raises:
-            XoptimError: the first choice cannot be run.
+        Raises `XoptimError` when the first choice cannot be run.
         """
         start = time.perf_counter()
         sessions: dict[Choice, Session] = {}
@@ -97,8 +96,7 @@ class SideBySide:
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
         """The time of a choice divided by the time of another one, over all passes that contain both.
 
-        Raises:
-            ValueError: no pass contains both.
+        Raises `ValueError` when no pass contains both.
         """
         both = self._with(choice, base)
         return ratio_of([its[choice] for its in both], [its[base] for its in both], self._seed)

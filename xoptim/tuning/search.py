@@ -219,10 +219,8 @@ class Race:
 def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: Rules) -> dict[Choice, Ratio]:
     """Measure choices against the original until the intervals are narrow, or the rules or the time end it; returns the ratios.
 
-    A few passes are made in any case; those that the meter has made before count too.
-
-    Raises:
-        XoptimError: a finalist cannot be run.
+    A few passes are made in any case; those that the meter has made before count too. Raises `XoptimError` when a finalist
+    cannot be run.
     """
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
