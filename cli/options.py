@@ -52,11 +52,8 @@ def command(
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function; its parameters that are dataclasses are the options, in this order.
 
-    Args:
-        title: the name of the command.
-        kind: the class of the command.
-        extra: whether the command itself looks at words beyond its arguments.
-        **arguments: the arguments by name, each with its type, or with the settings of ``click.Argument``.
+    ``extra``: whether the command itself looks at words beyond its arguments. ``arguments`` are given by name, each with its
+    type, or with the settings of ``click.Argument``.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
@@ -106,15 +103,10 @@ def _made(kind: Any, values: Mapping[str, Any]) -> Any:
 
 
 def refuse_idle(*found: Mapping[str, str]) -> None:
-    """Raise for an option of the command line that has no effect.
+    """Raise click.UsageError for an option on the command line that has no effect.
 
-    Settings are not refused: they are for many command lines, and some have no use for them.
-
-    Args:
-        *found: names of parameters, each with the end of the sentence ``--atol has no effect ...``.
-
-    Raises:
-        click.UsageError: one of these parameters is on the command line.
+    Settings are not refused: they are for many command lines, and some have no use for them. Each parameter is given with the
+    end of the sentence ``--atol has no effect ...``.
     """
     for name in on_command_line(name for each in found for name in each):
         reason = next(each[name] for each in found if name in each)

@@ -30,8 +30,7 @@ def place_of(error: click.ClickException) -> str:
 def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
     """The command line without ``--config`` and ``--no-config``, and the settings file to use.
 
-    Raises:
-        click.UsageError: when a file is missing from ``--config``, or it does not exist.
+    Raises `click.UsageError` when a file is missing from ``--config``, or it does not exist.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words, rest = iter(arguments[:end]), arguments[end:]

@@ -19,41 +19,24 @@ from .tables import Rows, open_console
 
 @dataclass(slots=True)
 class Summary:
-    """The summary that is printed at the end.
+    """The summary that is printed at the end."""
 
-    Attributes:
-        model: the input.
-        target: the file of the result.
-        proof: the optimized model, and its comparison.
-        report: of the optimization.
-        after: number of nodes by operator of the result, subgraphs included.
-        unchecked: operators of the result that a pattern wrote and ``onnx.checker`` does not support.
-        bytes_before: size of the input.
-        bytes_after: size of the result, ``None`` when there is none.
-        written: files written.
-        needed: files of another model whose weights the result refers to (``--share-weights``).
-        latency: the times before and after, if they were measured.
-        hints: options that would make the model smaller.
-        speed: the measurements of ``--only-if-faster``, and the patterns that it left out.
-        page: the file of ``--report``.
-        lowered: the choice of ``--precision``, if it was asked for.
-    """
-
-    model: Path
-    target: Path
-    proof: Proof
-    report: OptimizationReport
-    after: dict[str, int]
-    unchecked: list[str]
-    bytes_before: int
-    bytes_after: int | None = None
-    written: list[Path] = field(default_factory=list)
+    model: Path  # the input
+    target: Path  # the file of the result
+    proof: Proof  # the optimized model, and its comparison
+    report: OptimizationReport  # of the optimization
+    after: dict[str, int]  # number of nodes by operator of the result, subgraphs included
+    unchecked: list[str]  # operators of the result that a pattern wrote and ``onnx.checker`` does not support
+    bytes_before: int  # size of the input
+    bytes_after: int | None = None  # size of the result, ``None`` when there is none
+    written: list[Path] = field(default_factory=list)  # files written
+    # files of another model whose weights the result refers to (``--share-weights``)
     needed: list[str] = field(default_factory=list)
-    latency: BenchReport | None = None
-    hints: list[OpsetHint | OptionHint] = field(default_factory=list)
-    speed: SpeedCheck | None = None
-    page: Path | None = None
-    lowered: Lowered | None = None
+    latency: BenchReport | None = None  # the times before and after, if they were measured
+    hints: list[OpsetHint | OptionHint] = field(default_factory=list)  # options that would make the model smaller
+    speed: SpeedCheck | None = None  # the measurements of ``--only-if-faster``, and the patterns that it left out
+    page: Path | None = None  # the file of ``--report``
+    lowered: Lowered | None = None  # the choice of ``--precision``, if it was asked for
 
     @property
     def opsets(self) -> tuple[int, int]:

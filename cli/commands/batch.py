@@ -124,11 +124,7 @@ def _named(option: str, value: Any) -> list[Path]:
 
 
 def _files(context: click.Context) -> list[Path]:
-    """The files that these options name.
-
-    Raises:
-        click.UsageError: one does not exist.
-    """
+    """The files that these options name; raises click.UsageError when one does not exist."""
     files = [path for option in _NAMING_FILES for path in _named(option, context.params[option])]
     for path in files:
         if not path.exists():

@@ -214,7 +214,7 @@ def test_one_pattern_is_asked_for() -> None:
 
     model = parse(chain("Neg"))
     for pattern, message in (
-        ("default", "'default' stands for"),
+        ("default", "'default' selects"),
         ("NotThere", "unknown pattern 'NotThere'"),
         (Whole, "rewrites a whole model"),
     ):

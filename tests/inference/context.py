@@ -89,9 +89,15 @@ def infer(
     num_outputs: int = 1,
     bodies: Mapping[str, Body] | None = None,
 ) -> list[Info]:
-    """Facts about each output of a node, by the formula of its operator."""
+    """Facts about each output of a node, by the formula of its operator, or as onnx infers them without one."""
     context = FakeContext(op_type, inputs, attributes, domain=domain, opset=opset, num_outputs=num_outputs, bodies=bodies)
-    results = [info or UNKNOWN for info in FORMULAS[domain, op_type](context)]
+    if (domain, op_type) in FORMULAS:
+        results = [info or UNKNOWN for info in FORMULAS[domain, op_type](context)]
+    else:
+        operands = ["" if info is None else f"i{index}" for index, info in enumerate(context.inputs)]
+        names = [f"o{index}" for index in range(num_outputs)]
+        node = onnx.helper.make_node(op_type, operands, names, domain=domain, **(attributes or {}))
+        results = [info or UNKNOWN for info in infer_with_onnx(node, opset, context.inputs, context.constant)]
     return (results + [UNKNOWN] * num_outputs)[:num_outputs]
 
 

@@ -134,7 +134,6 @@ def test_positions_of_extremes(op_type: str) -> None:
         assert check(op_type, [x], opset=opset) == [Info(I64, (1, 3, m))]
         assert check(op_type, [x], {"axis": -1, "keepdims": 0}, opset=opset if opset > 7 else 11) == [Info(I64, (n, 3))]
     assert infer(op_type, [Info(F)]) == [Info(I64)]
-    assert infer(op_type, [x], {"axis": 3}) == [Info(I64)]
 
 
 @pytest.mark.parametrize(

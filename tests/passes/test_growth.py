@@ -114,7 +114,7 @@ def test_a_share_counts_all_constants() -> None:
 def test_sizes_that_only_a_run_shows() -> None:
     """The result of NonZero has an unknown size; it is computed, found too large, and not computed again."""
     text = "agraph (int64[1] x) => (y) { i = NonZero(w) y = Add(x, i) }"
-    model = with_weight(text, (300_000,), np.int8)
+    model = with_weight(text, (300_000,), np.uint8)
     after, report = optimized(model, max_growth="100kB")
     assert types(after) == ["NonZero", "Add"]
     assert report.unfolded is not None

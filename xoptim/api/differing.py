@@ -21,21 +21,13 @@ from xoptim.validate.session import Session, Value
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
-    """How a result differs between two models.
+    """How a result differs between two models."""
 
-    Attributes:
-        name: of the result.
-        operator: that produces it in the first model.
-        node: name of its node there.
-        comparison: of the two values.
-        is_first: whether all results that its node reads, and that both models have, are equal.
-    """
-
-    name: str
-    operator: str
-    node: str
-    comparison: Comparison
-    is_first: bool
+    name: str  # of the result
+    operator: str  # that produces it in the first model
+    node: str  # name of its node there
+    comparison: Comparison  # of the two values
+    is_first: bool  # whether all results that its node reads, and that both models have, are equal
 
     def __str__(self) -> str:
         return f"{self.name!r} of {self.operator} {self.node!r}: {self.comparison.message or 'differs'}"

@@ -167,12 +167,7 @@ def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline:
 
 
 class _Reporting:
-    """Reports an optimization as the caller asked: to a function, as a page, or not at all.
-
-    Args:
-        target: the function, or the file of the page.
-        source: the original.
-    """
+    """Reports an optimization as the caller asked: to a function, as a page in a file, or not at all."""
 
     def __init__(self, target: Listener | str | Path | None, source: Source) -> None:
         self._listener = None if isinstance(target, (str, Path)) else target

@@ -55,14 +55,8 @@ def _prepared(source: Source, preparation: Preparation) -> onnx.ModelProto:
 def freed(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed: int = 0) -> onnx.ModelProto:
     """A copy of a model with a free leading size, which computes for a batch of two what the model computes for each of them.
 
-    Args:
-        proto: the model with a fixed leading size.
-        name: of the dimension that takes its place.
-        base_dir: folder of its external data.
-        seed: of the random values.
-
-    Raises:
-        ModelError: the copy does not, or it cannot be run.
+    ``name`` is the dimension that takes the place of the fixed size; ``seed`` belongs to the random values. Raises
+    `ModelError` when the copy does not, or it cannot be run.
     """
     free = onnx.ModelProto()
     free.CopyFrom(proto)
@@ -90,11 +84,7 @@ def freed(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed:
 
 
 def prepared_source(path: Path, preparation: Preparation) -> Source:
-    """A model file, changed in memory.
-
-    Raises:
-        ModelError: it cannot be read, or a name or a size does not fit it.
-    """
+    """A model file, changed in memory; raises ModelError when it cannot be read, or a name or a size does not fit it."""
     source = Source(path)
     proto = freed(source.proto, preparation.free, source.base_dir) if preparation.free else source.proto
     preparation.apply(proto, source.base_dir)

@@ -24,25 +24,16 @@ _WARNING: Final = "xopt: warning: "
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A model to optimize.
+    """A model to optimize."""
 
-    Attributes:
-        model: its file, an absolute path.
-        name: the file of the result, relative to ``output``.
-        output: the folder of the batch, an absolute path.
-        workspace: the folder of this run of the batch. It disappears when the run ends, and with it the need for the job.
-        options: the options of the batch.
-        versions: the versions on the machine that runs the batch.
-        before: the record of an earlier run.
-    """
-
-    model: Path
-    name: str
-    output: Path
+    model: Path  # its file, an absolute path
+    name: str  # the file of the result, relative to ``output``
+    output: Path  # the folder of the batch, an absolute path
+    # the folder of this run of the batch. It disappears when the run ends, and with it the need for the job
     workspace: Path
-    options: BatchOptions
-    versions: dict[str, str]
-    before: Record | None = None
+    options: BatchOptions  # the options of the batch
+    versions: dict[str, str]  # the versions on the machine that runs the batch
+    before: Record | None = None  # the record of an earlier run
 
     @property
     def marker(self) -> Path:
@@ -56,21 +47,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The outcome of a job. Files of the result wait in a folder of this attempt: only the run of the batch publishes them.
+    """The outcome of a job. Files of the result wait in a folder of this attempt: only the run of the batch publishes them."""
 
-    Attributes:
-        record: how the model ended.
-        folder: the folder that holds the files of the result.
-        files: their names, the model last.
-        inputs: the files of the model.
-        was_done: whether an earlier run has done it, and nothing has changed.
-    """
-
-    record: Record
-    folder: Path | None = None
-    files: tuple[str, ...] = ()
-    inputs: tuple[Path, ...] = ()
-    was_done: bool = False
+    record: Record  # how the model ended
+    folder: Path | None = None  # the folder that holds the files of the result
+    files: tuple[str, ...] = ()  # their names, the model last
+    inputs: tuple[Path, ...] = ()  # the files of the model
+    was_done: bool = False  # whether an earlier run has done it, and nothing has changed
 
 
 def perform(job: Job) -> Attempt:

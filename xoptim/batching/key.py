@@ -37,12 +37,7 @@ def inputs_of(model: Path) -> list[Path]:
 def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
     """The hash of the content of files, of the options that determine the result, and of the versions.
 
-    Args:
-        inputs: the files of a model.
-        options: the options of the batch. The limit of memory counts, since models that do not fit are validated otherwise.
-
-    Raises:
-        OSError: when a file cannot be read.
+    The limit of memory counts, since models that do not fit are validated otherwise. Raises OSError when a file cannot be read.
     """
     debug = read_environment()
     parts: list[Any] = [

@@ -22,21 +22,13 @@ _LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended.
+    """How a process ended."""
 
-    Attributes:
-        code: exit code; minus the number of a signal that ended it.
-        out: standard output.
-        err: the end of standard error.
-        seconds: its time.
-        cut_off: why it was ended from outside, empty when nothing ended it.
-    """
-
-    code: int
-    out: str
-    err: str
-    seconds: float
-    cut_off: Literal["", "timeout", "not needed"] = ""
+    code: int  # exit code; minus the number of a signal that ended it
+    out: str  # standard output
+    err: str  # the end of standard error
+    seconds: float  # its time
+    cut_off: Literal["", "timeout", "not needed"] = ""  # why it was ended from outside, empty when nothing ended it
 
 
 def run_command(
@@ -44,11 +36,8 @@ def run_command(
 ) -> Ended:
     """Run a command line of ``xopt`` in a process, and wait for its end.
 
-    Args:
-        words: the command line.
-        timeout: seconds after which the process is ended.
-        memory: bytes of private memory that it may reserve.
-        is_needed: asked several times a second; the process is ended when it returns False.
+    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is asked several times a second, returns False.
+    It may reserve ``memory`` bytes of private memory.
     """
     began = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -21,15 +21,9 @@ PATIENCE = "30s"
 def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
     """The attempts of jobs as they end. Dask repeats a job elsewhere when its worker disappears.
 
-    The process of a model ends with its worker, and each attempt has a folder of its own, so that no file has two writers. When
-    the iterator is closed, jobs that wait are cancelled, and the processes that run are ended.
-
-    Args:
-        scheduler: the address of the scheduler.
-        jobs: the jobs of one run of a batch.
-
-    Raises:
-        BatchError: Dask is not installed, or no scheduler answers.
+    The process of a model ends with its worker, and each attempt has a folder of its own, so that no file has two writers.
+    When the iterator is closed, jobs that wait are cancelled, and the processes that run are ended. Raises `BatchError` when
+    Dask is not installed, or no scheduler answers.
     """
     try:
         from dask.distributed import Client
@@ -58,14 +52,7 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
 
 
 def run_here(jobs: Sequence[Job], count: int) -> Generator[Attempt]:
-    """The attempts of jobs as they end; a thread waits for the process of each.
-
-    When the iterator is closed, the processes that run are ended.
-
-    Args:
-        jobs: the jobs of one run of a batch.
-        count: number of processes at a time.
-    """
+    """The attempts of jobs, ``count`` at a time, as they end; the processes that run are ended when the iterator is closed."""
     with ThreadPoolExecutor(count) as pool:
         try:
             for future in as_completed([pool.submit(perform, job) for job in jobs]):

@@ -26,14 +26,11 @@ _PAUSE: Final = 0.1
 
 
 class Store:
-    """The folder of a batch, open for one run: another run that opens it meanwhile raises.
+    """The folder of a batch, an absolute path, open for one run: another run that opens it meanwhile raises.
 
     Processes write into the folder `workspace` only. `publish` moves their files into place and adds the record, so that a file
     is never written by two attempts. A model has one line in ``results.jsonl`` when no run is open; a line that is added
     while a run is open replaces an earlier one of that result.
-
-    Args:
-        folder: an absolute path; it is made.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -105,8 +102,7 @@ class Store:
 def _locked(path: Path, output: Path) -> int:
     """A handle that locks a file until it is closed or the process ends.
 
-    Raises:
-        BatchError: another process has locked it.
+    Raises `BatchError` when another process has locked it.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     for _ in range(_ATTEMPTS):

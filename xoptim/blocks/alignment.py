@@ -10,13 +10,7 @@ from xoptim.blocks.scopes import Scope, common, scopes_of
 
 
 class Alignment:
-    """A block, and the nodes around its copies that are like parts of it.
-
-    Args:
-        links: the graph.
-        taken: nodes that are in other blocks.
-        block: the block.
-    """
+    """A block, and the nodes around its copies that are like parts of it; ``taken`` are nodes of other blocks."""
 
     def __init__(self, links: Links, taken: Container[int], block: Block) -> None:
         self.links = links

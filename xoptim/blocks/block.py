@@ -13,26 +13,17 @@ Row = tuple[int, ...]
 
 
 class Columns:
-    """Blocks that grow from seeds.
+    """Blocks that grow from seeds, one node of each block; ``taken`` are nodes of other blocks.
 
     Operands come first: they are in a known order, and which of the readers correspond to each other is then mostly decided. So
     the blocks begin as early as they can.
-
-    Args:
-        links: the graph.
-        taken: nodes that are in other blocks.
-        seeds: one node of each block.
-
-    Attributes:
-        columns: the places of the block; empty when the seeds are not alike.
-        place: for each node its block and its place.
     """
 
     def __init__(self, links: Links, taken: Container[int], seeds: Sequence[int]) -> None:
         self.links = links
         self.taken = taken
-        self.columns: list[Column] = []
-        self.place: dict[int, tuple[int, int]] = {}
+        self.columns: list[Column] = []  # the places of the block; empty when the seeds are not alike
+        self.place: dict[int, tuple[int, int]] = {}  # for each node its block and its place
         self._unexplored: list[int] = []
         self._add(tuple(seeds))
         self._explore_operands()
@@ -82,15 +73,10 @@ class Columns:
 
 
 class Result(NamedTuple):
-    """A result of a node of a block.
+    """A result of a node of a block."""
 
-    Attributes:
-        place: place of the node.
-        output: place of the result among the results of the node.
-    """
-
-    place: int
-    output: int
+    place: int  # place of the node
+    output: int  # place of the result among the results of the node
 
 
 @dataclass(frozen=True)
@@ -120,13 +106,10 @@ class Block:
 
 
 def block_of(links: Links, columns: Sequence[Column]) -> Block | None:
-    """The block with these places.
+    """The block with these places, ``None`` when no place is left.
 
     A place whose operand is a result of its own copy, but not in all copies, cannot be part of it, nor can places that read its
     results.
-
-    Returns:
-        ``None`` when no place is left.
     """
     place = {node: (copy, number) for number, column in enumerate(columns) for copy, node in enumerate(column)}
     inside: list[list[Result | None]] = []

@@ -69,11 +69,7 @@ def find_blocks(links: Links) -> list[Block]:
 
 
 class _Search:
-    """The blocks found so far.
-
-    Args:
-        links: the graph.
-    """
+    """The blocks found so far."""
 
     def __init__(self, links: Links) -> None:
         self.links = links

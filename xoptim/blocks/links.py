@@ -20,15 +20,9 @@ DISTANCES: Final = (0, 1, 2, 3, 5, 8)
 def settings(graph: Graph, node: Node) -> Hashable | None:
     """Operator, attributes, and which operands and results are present, with their types; for results the number of axes too.
 
-    A local function has no shapes, so that layers of other widths, or weights that are stored as rows, are equal.
-
-    Args:
-        graph: the graph.
-        node: the node.
-
-    Returns:
-        ``None`` for a node that cannot be part of a block: one with subgraphs, which may read values of the block by name, and
-        one with a result that is referred to outside of the nodes.
+    A local function has no shapes, so that layers of other widths, or weights that are stored as rows, are equal. ``None``
+    for a node that cannot be part of a block: one with subgraphs, which may read values of the block by name, and one with a
+    result that is referred to outside of the nodes.
     """
     if _has_subgraphs(node) or any(name in graph.pinned or name in graph.annotations for name in node.output):
         return None
@@ -59,44 +53,28 @@ def _kind(info: Info, *, is_ranked: bool) -> Hashable:
 
 
 class Reader(NamedTuple):
-    """A node that reads a result.
+    """A node that reads a result."""
 
-    Attributes:
-        output: place of the result among the results of its node.
-        node: the reader.
-        slot: place of the result among the operands of the reader.
-    """
-
-    output: int
-    node: int
-    slot: int
+    output: int  # place of the result among the results of its node
+    node: int  # the reader
+    slot: int  # place of the result among the operands of the reader
 
 
 class Links:
-    """The nodes of a graph, numbered in its order.
-
-    Args:
-        graph: the graph.
-
-    Attributes:
-        nodes: the nodes.
-        settings: for each node the number of its settings, `NONE` if it cannot be in a block.
-        operands: for each node and each of its operands the producer, and the place among the results of that.
-        readers: for each node the readers of its results in the same graph.
-        needs: for each node all nodes whose results it needs, in its subgraphs too.
-        level: for each node the number of nodes on the longest path to it.
-    """
+    """The nodes of a graph, numbered in its order."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = list(graph.nodes)
         kinds: dict[Hashable, int] = {}
         made: dict[str, tuple[int, int]] = {}
-        self.settings: list[int] = []
+        self.settings: list[int] = []  # for each node the number of its settings, `NONE` if it cannot be in a block
+        # For each node and each of its operands the producer, and the place among the results of that
         self.operands: list[list[tuple[int, int]]] = []
+        # For each node the readers of its results in the same graph
         self.readers: list[list[Reader]] = [[] for _ in self.nodes]
-        self.needs: list[list[int]] = []
-        self.level: list[int] = []
+        self.needs: list[list[int]] = []  # for each node all nodes whose results it needs, in its subgraphs too
+        self.level: list[int] = []  # for each node the number of nodes on the longest path to it
         for index, node in enumerate(self.nodes):
             key = settings(graph, node)
             self.settings.append(NONE if key is None else kinds.setdefault(key, len(kinds)))

@@ -66,16 +66,9 @@ class Interface:
 def body_nodes(
     interface: Interface, names: BlockNames, given: Mapping[Operand, str], fresh: Callable[[str], str]
 ) -> tuple[list[onnx.NodeProto], dict[Result, str]]:
-    """The nodes of the first copy as the nodes of a body.
+    """The nodes of the first copy as the nodes of a body, and the names of all results.
 
-    Args:
-        interface: the values that enter and leave the block.
-        names: the names of the block.
-        given: the name in the body of each value that the block reads.
-        fresh: returns an unused name for a result in the body.
-
-    Returns:
-        The nodes, and the names of all results.
+    ``given`` maps each value that the block reads to its name in the body; ``fresh`` returns an unused name for a result.
     """
     first = interface.copies[0]
     made: dict[Result, str] = {}
@@ -113,15 +106,12 @@ class Outline(Step):
 
     The model computes the same: the functions hold the nodes of the first copy, and everything that these read from outside is
     an operand of the call, weights included. The file format is raised to the first version that has functions.
-
-    Attributes:
-        found: the blocks.
     """
 
     title = "outline"
 
     def __init__(self) -> None:
-        self.found: list[Repetition] = []
+        self.found: list[Repetition] = []  # the blocks
 
     def run(self, model: Model) -> int:
         """Write the blocks of a model once; returns their number."""

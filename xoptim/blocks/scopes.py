@@ -73,13 +73,6 @@ class BlockNames:
 
     They come from the scopes of its nodes: the innermost scope around all nodes of a copy. Where there are no scopes, or those
     of the copies have nothing in common, the block is named after its operators.
-
-    Args:
-        copies: the nodes of each copy.
-
-    Attributes:
-        title: a name for the block, an identifier.
-        calls: a name for each copy.
     """
 
     def __init__(self, copies: Sequence[Sequence[Node]]) -> None:
@@ -87,8 +80,9 @@ class BlockNames:
         found = [common(row) or () for row in zip(*columns, strict=True)]
         own = name_of(found) if len(set(found)) == len(found) else ""
         around = common(scope_of(node) or None for copy in copies for node in copy) or ()
+        # a name for the block, an identifier
         self.title = own or "_".join(filter(None, (name_of([around]), _operators(copies[0]))))
-        self.calls = ["/".join(scope) or self.title for scope in found]
+        self.calls = ["/".join(scope) or self.title for scope in found]  # a name for each copy
         self._inside = _variants(".".join(found[0]), "/".join(found[0]))
 
     def short(self, name: str) -> str:

@@ -50,17 +50,12 @@ class Database:
     """The base of groups and sequences: stores patterns by unique names, and evaluates queries.
 
     A group may be in several sequences. Names are unique in a sequence with all its groups.
-
-    Attributes:
-        members: the patterns, or the groups and passes, by name.
-        taken: their names, without the names in their groups.
-        holders: the sequences that hold this group.
     """
 
     def __init__(self) -> None:
-        self.members: dict[str, Entry | Place] = {}
-        self.taken: set[str] = set()
-        self.holders: list[Database] = []
+        self.members: dict[str, Entry | Place] = {}  # the patterns, or the groups and passes, by name
+        self.taken: set[str] = set()  # their names, without the names in their groups
+        self.holders: list[Database] = []  # the sequences that hold this group
         self._index: Index | None = None
 
     def index(self) -> Index:
@@ -86,8 +81,7 @@ class Database:
     def find(self, word: str) -> list[Entry]:
         """The patterns that a word selects: a preset or profile, a name, any other word, a former name, in this order.
 
-        Raises:
-            UnknownPatternError: when it is none of these; the message suggests the nearest one.
+        Raises `UnknownPatternError` when it is none of these; the message suggests the nearest one.
         """
         return self.index().find(word)
 
@@ -107,11 +101,7 @@ class Database:
         return {word: len(entries) for word, entries in sorted(self.index().words.items())}
 
     def group(self, name: str) -> PatternGroup:
-        """A group by name.
-
-        Raises:
-            UnknownPatternError: when no group has that name.
-        """
+        """A group by name; raises UnknownPatternError when no group has that name."""
         groups = self._groups()
         if name not in groups:
             raise UnknownPatternError(f"unknown group {name!r}; there are: {', '.join(sorted(groups)) or 'none'}")
@@ -120,8 +110,7 @@ class Database:
     def query(self, query: Query) -> list[Rewrite]:
         """The patterns that match a query, in the order in which they run (`xoptim.catalogue.entries.in_order`).
 
-        Raises:
-            UnknownPatternError: when a word of it, or a group that has a subquery, is unknown.
+        Raises `UnknownPatternError` when a word of it, or a group that has a subquery, is unknown.
         """
         answers = self.index().answers if query.is_of_words else {}
         if query not in answers:
@@ -131,8 +120,7 @@ class Database:
     def unregister(self, name: str) -> None:
         """Remove a group, a pass, or a pattern, which may be in a group.
 
-        Raises:
-            UnknownPatternError: when no entry is registered under this name.
+        Raises `UnknownPatternError` when no entry is registered under this name.
         """
         holder: Database = self
         names = self.index().names

@@ -29,13 +29,7 @@ def short(word: str) -> str:
 
 
 def unknown(word: str, known: Iterable[str], where: str = "") -> str:
-    """The message about an unknown word of a selection.
-
-    Args:
-        word: the word.
-        known: the known words.
-        where: the source of the word.
-    """
+    """The message about an unknown word of a selection; ``where`` is the source of the word."""
     hint = suggestion(short(word), known, "`xopt list` shows all names")
     return f"{f'{where}: ' if where else ''}unknown pattern {abridged(word)}; {hint}"
 
@@ -48,21 +42,13 @@ def warn_once(message: str) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A pattern in the database.
+    """A pattern in the database."""
 
-    Attributes:
-        name: the name under which it is registered.
-        item: the pattern, or its class.
-        words: words that select it, other than names.
-        group: its group, if any.
-        position: place of the group, or of the pass, in the sequence.
-    """
-
-    name: str
-    item: Rewrite | type[Rewrite]
-    words: frozenset[str] = frozenset()
-    group: str = ""
-    position: float = 0.0
+    name: str  # the name under which it is registered
+    item: Rewrite | type[Rewrite]  # the pattern, or its class
+    words: frozenset[str] = frozenset()  # words that select it, other than names
+    group: str = ""  # its group, if any
+    position: float = 0.0  # place of the group, or of the pass, in the sequence
 
     @property
     def cls(self) -> type[Rewrite]:
@@ -95,11 +81,7 @@ def is_pass(item: Rewrite | type[Rewrite]) -> TypeGuard[ModelPass | type[ModelPa
 
 
 def placed(item: ModelPass | type[ModelPass], position: float) -> ModelPass | type[ModelPass]:
-    """A pass for a position of a sequence; its phase is the first one whose number is not smaller.
-
-    Returns:
-        The pass itself, or a copy when its own phase is another one.
-    """
+    """A pass for a position of a sequence, or a copy of it in the first phase whose number is not smaller."""
     phase = next((phase for phase in PHASES if position <= POSITIONS[phase]), PHASES[-1])
     if item.phase == phase:
         return item
@@ -174,10 +156,8 @@ def make_entry(name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (
     """An entry with its words.
 
     The rules of a preset or profile take precedence over a tag of the same name that the pattern declares; such a tag given
-    on registration takes precedence over the rules.
-
-    Raises:
-        TypeError: when a tag is not a word, or another attribute of the pattern is invalid.
+    on registration takes precedence over the rules. Raises `TypeError` when a tag is not a word, or another attribute of the
+    pattern is invalid.
     """
     given = frozenset(tags)
     if not all(isinstance(tag, str) for tag in given.union(item.tags)):
@@ -192,18 +172,11 @@ def make_entry(name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (
 
 
 class Index:
-    """The index from words to patterns.
-
-    Args:
-        entries: the patterns.
-
-    Attributes:
-        answers: the patterns of each query that was asked.
-    """
+    """The index from words to patterns."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = in_order(entries)
-        self.answers: dict[Query, tuple[Rewrite, ...]] = {}
+        self.answers: dict[Query, tuple[Rewrite, ...]] = {}  # the patterns of each query that was asked
         self.names: dict[str, list[Entry]] = {}
         self.classes: dict[str, list[Entry]] = {}
         self.words: dict[str, list[Entry]] = {word: [] for word in VOCABULARY}
@@ -221,15 +194,9 @@ class Index:
     def find(self, asked: Word, own: Mapping[str, Entry] = MappingProxyType({})) -> list[Entry]:
         """The patterns that a word selects: a preset or profile, a name, a class name, any other word, a former name.
 
-        Args:
-            asked: the word. A `Name` matches names only.
-            own: patterns by name, which precede the patterns of the database.
-
-        Returns:
-            The patterns of the first meaning that the word has, in this order.
-
-        Raises:
-            UnknownPatternError: when it has no meaning; the message suggests the nearest known word.
+        The first meaning that the word has counts. A `Name` matches names only. ``own`` are patterns by name, which precede
+        the patterns of the database. Raises `UnknownPatternError` when it has no meaning; the message suggests the nearest
+        known word.
         """
         name = asked if isinstance(asked, Name) else Name(asked.strip())
         words = {} if asked is name else self.words

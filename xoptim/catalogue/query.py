@@ -24,15 +24,10 @@ Step: TypeAlias = "tuple[Sign, Item | Name]"
 
 @dataclass(frozen=True)
 class Name:
-    """A word that selects only patterns of this name: never a preset, a tag, or any other word.
+    """A word that selects only patterns of this name: never a preset, a tag, or any other word."""
 
-    Attributes:
-        word: the name, with or without the suffix ``Pattern``, or a former name.
-        where: its source, for the message when no pattern has this name.
-    """
-
-    word: str
-    where: str = ""
+    word: str  # the name, with or without the suffix ``Pattern``, or a former name
+    where: str = ""  # its source, for the message when no pattern has this name
 
 
 @dataclass(frozen=True, init=False)

@@ -39,9 +39,6 @@ class Bisection:
     """Searches for the rewrite with which the optimized model computes different results.
 
     ``optimize`` makes the same rewrites for the same model and options.
-
-    Attributes:
-        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
     """
 
     def __init__(
@@ -52,6 +49,7 @@ class Bisection:
         quiet = replace(options.debug, dump=None)  # the runs of the search must not add to the dumps
         self.options = replace(options, on_event=None, on_application=None, verbose=0, debug=quiet)
         self.checks = checks or ValidationOptions()
+        # comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it
         self.report: ValidationReport | None = None
         self._runs = 0
         self._source: Source | None = None

@@ -27,23 +27,14 @@ _DEFAULT: Final = 1
 
 @dataclass(slots=True)
 class Cost:
-    """The cost of some nodes.
+    """The cost of some nodes."""
 
-    Attributes:
-        nodes: their number.
-        parameters: elements of the constants that they read; a constant of several nodes counts for the first.
-        flops: operations; a multiplication and an addition count as two.
-        read: bytes of operands, constants included.
-        written: bytes of results.
-        unknown: number of nodes with unknown sizes, which count as 0.
-    """
-
-    nodes: int = 0
-    parameters: int = 0
-    flops: int = 0
-    read: int = 0
-    written: int = 0
-    unknown: int = 0
+    nodes: int = 0  # their number
+    parameters: int = 0  # elements of the constants that they read; a constant of several nodes counts for the first
+    flops: int = 0  # operations; a multiplication and an addition count as two
+    read: int = 0  # bytes of operands, constants included
+    written: int = 0  # bytes of results
+    unknown: int = 0  # number of nodes with unknown sizes, which count as 0
 
     def add(self, other: Cost) -> None:
         """Add the cost of further nodes."""
@@ -57,21 +48,13 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The cost of a model.
+    """The cost of a model."""
 
-    Attributes:
-        sizes: of the open dimensions.
-        by_operator: cost by operator, the most operations first.
-        by_layer: cost by the beginning of the names of the nodes.
-        total: cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once.
-        peak: least bytes of the results that are alive at one time; weights are not among them.
-    """
-
-    sizes: dict[str, int]
-    by_operator: dict[str, Cost]
-    by_layer: dict[str, Cost]
-    total: Cost
-    peak: int
+    sizes: dict[str, int]  # of the open dimensions
+    by_operator: dict[str, Cost]  # cost by operator, the most operations first
+    by_layer: dict[str, Cost]  # cost by the beginning of the names of the nodes
+    total: Cost  # cost of all nodes of the main graph and of its subgraphs; the bodies of loops count once
+    peak: int  # least bytes of the results that are alive at one time; weights are not among them
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -88,9 +71,7 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
     """Count what a model costs.
 
     Open dimensions without a size are 1. A layer is named by ``depth`` parts of the name of a node, between slashes or dots.
-
-    Raises:
-        ModelError: the inputs have no dimension of a name in ``sizes``.
+    Raises `ModelError` when the inputs have no dimension of a name in ``sizes``.
     """
     model = load_model(proto, base_dir)
     graph = model.graph

@@ -20,18 +20,12 @@ Kind: TypeAlias = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference of a model from another.
-
-    Attributes:
-        part: ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``.
-        name: of the part; a node without a name is called after its first result.
-        detail: its operator, or what changed.
-    """
+    """One difference of a model from another."""
 
     kind: Kind
-    part: str
-    name: str
-    detail: str
+    part: str  # ``node``, ``initializer``, ``input``, ``output``, ``function`` or ``operator set``
+    name: str  # of the part; a node without a name is called after its first result
+    detail: str  # its operator, or what changed
 
     def __str__(self) -> str:
         sign = {"added": "+", "removed": "-", "changed": "~"}[self.kind]

@@ -27,24 +27,17 @@ _OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The state of an installation.
+    """The state of an installation."""
 
-    Attributes:
-        versions: of Python, the system and the packages, ``""`` for an optional one that is missing.
-        providers: execution providers of onnxruntime; the reason why one does not run a model, ``""`` when it does.
-        kernels: for each provider, the number of operators for which it has a kernel, 0 when that is not known.
-        packs: entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded.
-        skipped: patterns that are not run for the provider in question, with the reasons.
-        memory: free memory in bytes, ``None`` when it is not known.
-        integers: instructions of the processor for products of integers of 8 bits, ``None`` when they are not known.
-    """
-
-    versions: dict[str, str]
+    versions: dict[str, str]  # of Python, the system and the packages, ``""`` for an optional one that is missing
+    # Execution providers of onnxruntime; the reason why one does not run a model, ``""`` when it does
     providers: dict[str, str]
+    # For each provider, the number of operators for which it has a kernel, 0 when that is not known
     kernels: dict[str, int]
-    packs: dict[str, int]
-    skipped: dict[str, str]
-    memory: int | None
+    packs: dict[str, int]  # entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded
+    skipped: dict[str, str]  # patterns that are not run for the provider in question, with the reasons
+    memory: int | None  # free memory in bytes, ``None`` when it is not known
+    # instructions of the processor for products of integers of 8 bits, ``None`` when they are not known
     integers: tuple[str, ...] | None
 
     @property

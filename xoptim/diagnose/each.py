@@ -53,25 +53,15 @@ _LONGEST_WAY: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A rewrite whose replacement computes different results.
+    """A rewrite whose replacement computes different results."""
 
-    Attributes:
-        number: number of the rewrite in the run, counted from 1.
-        pattern: name of the pattern.
-        node: name of the node at which it matched, or of its first result.
-        report: how the results differ.
-        before: the matched nodes, as a model.
-        after: their replacement.
-        feeds: inputs on which they differ.
-    """
-
-    number: int
-    pattern: str
-    node: str
-    report: ValidationReport
-    before: onnx.ModelProto
-    after: onnx.ModelProto
-    feeds: Mapping[str, Value]
+    number: int  # number of the rewrite in the run, counted from 1
+    pattern: str  # name of the pattern
+    node: str  # name of the node at which it matched, or of its first result
+    report: ValidationReport  # how the results differ
+    before: onnx.ModelProto  # the matched nodes, as a model
+    after: onnx.ModelProto  # their replacement
+    feeds: Mapping[str, Value]  # inputs on which they differ
 
     def __str__(self) -> str:
         return f"rewrite {self.number}, pattern {self.pattern} at {self.node!r}, is {self.report.summary()}"
@@ -88,18 +78,13 @@ class EachCheck:
 
     The values that matched nodes read are recorded in a run of the original model on the feeds of a validation. An unknown
     value (within a subgraph, or when the original does not run) is drawn at random; a difference then proves nothing.
-
-    Attributes:
-        checked: number of rewrites found equal.
-        unchecked: rewrites that could not be judged, with the reason.
-        disagreements: rewrites that compute different results.
     """
 
     original: ModelLike
     options: ValidationOptions = field(default_factory=ValidationOptions)
-    checked: int = 0
-    unchecked: list[tuple[str, str]] = field(default_factory=list)
-    disagreements: list[Disagreement] = field(default_factory=list)
+    checked: int = 0  # number of rewrites found equal
+    unchecked: list[tuple[str, str]] = field(default_factory=list)  # rewrites that could not be judged, with the reason
+    disagreements: list[Disagreement] = field(default_factory=list)  # rewrites that compute different results
     _values: dict[str, Value] | None = field(default=None, repr=False)
 
     def summary(self) -> str:

@@ -310,7 +310,7 @@ def one_pattern(pattern: Item) -> PatternOptimization:
     """
     found = select(pattern)
     if len(found) != 1:
-        raise UnknownPatternError(f"{pattern!r} stands for {len(found)} patterns; give the name of one")
+        raise UnknownPatternError(f"{pattern!r} selects {len(found)} patterns; give the name of one")
     if not isinstance(found[0], PatternOptimization):
         raise UnknownPatternError(
             f"{found[0].name()} rewrites a whole model; it has no anchor; `xopt MODEL` lists it where it is applied"

@@ -28,19 +28,12 @@ from xoptim.validate.sized import quietly
 
 @dataclass(frozen=True, slots=True)
 class OpsetHint:
-    """Patterns that an optimized model is too old for, and that apply when it is raised.
+    """Patterns that an optimized model is too old for, and that apply when it is raised."""
 
-    Attributes:
-        present: operator set of the model.
-        opset: oldest operator set in which all these patterns apply.
-        patterns: number of applications by name.
-        needs: operator set that each of them needs, by name.
-    """
-
-    present: int
-    opset: int
-    patterns: dict[str, int]
-    needs: dict[str, int]
+    present: int  # operator set of the model
+    opset: int  # oldest operator set in which all these patterns apply
+    patterns: dict[str, int]  # number of applications by name
+    needs: dict[str, int]  # operator set that each of them needs, by name
 
     def __str__(self) -> str:
         found = [f"{counted(count, 'time')} {name} (operator set {self.needs[name]})" for name, count in self.patterns.items()]

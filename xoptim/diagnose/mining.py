@@ -128,26 +128,17 @@ _MOST_SUBGRAPHS: Final = 1_000_000
 
 @dataclass(slots=True)
 class Motif:
-    """Subgraphs of one form.
+    """Subgraphs of one form."""
 
-    Attributes:
-        form: the expression that they compute, without attributes: ``Mul(a, Sigmoid(a))``. Several results are separated by
-            semicolons. Small letters are computed values, capital letters constants, ``t1`` is a result that is
-            read twice inside; a constant of one element is written as its number, an operand that is left out as ``_``.
-        nodes: number of nodes.
-        count: number of places, which may overlap.
-        exclusive: number of places where nothing else reads the results inside.
-        models: number of models.
-        model: a model with such a place, the first one that was given.
-        place: the nodes of a place in it, by name, or by their first result if they have none.
-    """
-
+    # The expression that they compute, without attributes: ``Mul(a, Sigmoid(a))``. Several results are separated by
+    # semicolons. Small letters are computed values, capital letters constants, ``t1`` is a result that is read twice inside;
+    # a constant of one element is written as its number, an operand that is left out as ``_``
     form: str
     nodes: int
-    model: str
-    place: tuple[str, ...]
-    count: int = 0
-    exclusive: int = 0
+    model: str  # a model with such a place, the first one that was given
+    place: tuple[str, ...]  # the nodes of a place in it, by name, or by their first result if they have none
+    count: int = 0  # number of places, which may overlap
+    exclusive: int = 0  # number of places where nothing else reads the results inside
     models: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -156,20 +147,11 @@ class Motif:
 
 
 def mine(models: Iterable[Any], size: int = MOST_NODES) -> list[Motif]:
-    """Find the connected subgraphs of models, and count those of one form together.
+    """Find the connected subgraphs of models, and count those of one form together: largest first, then most frequent first.
 
     Two nodes are connected when one reads a result of the other. Nodes of branches, loops and local functions count too; no
-    subgraph reaches beyond such a body.
-
-    Args:
-        models: as for `xoptim.optimize`; files are read one after the other.
-        size: most nodes of a subgraph, from 2 to `MOST_NODES`.
-
-    Returns:
-        All forms, largest first, then most frequent first. Two runs give the same list.
-
-    Raises:
-        ModelError: a model cannot be read.
+    subgraph reaches beyond such a body, or has more than ``size`` nodes, from 2 to `MOST_NODES`. Files are read one after the
+    other. Raises `ModelError` when a model cannot be read.
     """
     motifs: dict[str, Motif] = {}
     forms: dict[tuple[int, ...], str] = {}

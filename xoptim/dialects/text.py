@@ -221,12 +221,12 @@ def rule_class(
     value_name_pairs: Pairs = (),
     settings: Mapping[str, Any] | None = None,
 ) -> type[TextPattern]:
-    """The pattern that a pair of functions describes.
+    """The pattern that a pair of functions describes; its name is made from the operators when empty.
 
     Args:
         match: the subgraph to find.
         replace: the replacement.
-        name: of the pattern; made from the operators when empty.
+        name: of the pattern.
         filters: called with the view of the graph and the match; all must hold.
         value_name_pairs: for results of ``replace``, results of ``match``: the new node takes name and metadata of the old one.
         settings: settings, which those in ``match`` override, and ``examples``.

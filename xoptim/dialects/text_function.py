@@ -164,13 +164,7 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """A function of a rule: its place, signature, calls in order, constants, filters and settings.
-
-    Attributes:
-        parameters: its attributes, with their default, ``None`` for none.
-        deferred: calls of Constant in ``replace`` whose value is an attribute of the function.
-        settings: values in `rule.settings`, with their places.
-    """
+    """A function of a rule: its place, signature, calls in order, constants, filters and settings."""
 
     role: Role
     place: TextPlace
@@ -178,12 +172,13 @@ class Side:
     doc: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    parameters: dict[str, Any]
+    parameters: dict[str, Any]  # its attributes, with their default, ``None`` for none
     calls: list[Call] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
+    # Calls of Constant in ``replace`` whose value is an attribute of the function
     deferred: dict[str, Call] = field(default_factory=dict)
     filters: list[Call] = field(default_factory=list)
-    settings: dict[str, tuple[Any, TextPlace]] = field(default_factory=dict)
+    settings: dict[str, tuple[Any, TextPlace]] = field(default_factory=dict)  # values in `rule.settings`, with their places
 
     def maker(self, result: str) -> int:
         """Number of the call that makes a result, -1 when none does."""

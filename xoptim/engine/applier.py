@@ -24,16 +24,11 @@ PASSED_ON = (BudgetError, BrokenPipeError, MemoryError)
 
 
 def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> None:
-    """Record the origin of new nodes.
+    """Record the origin of new nodes, which are in the graph already; ``tag`` is the name of the pattern, empty for none.
 
     The origin of a new node is the removed node that produced the same result, else the last one removed. The new node gets its
     metadata and its remark; its name when both have the same operator; else the scope of its name (``/encoder/layer.0/`` of
     ``/encoder/layer.0/Add``). Values that the pattern gave itself are kept.
-
-    Args:
-        added: new nodes, already in the graph.
-        removed: nodes that they replace, in order.
-        tag: name of the pattern, written into the metadata unless empty.
     """
     makers = {name: node for node in removed for name in node.output}
     named: set[Node] = set()
@@ -70,12 +65,7 @@ def _name_after(node: Node, origin: Node, named: set[Node]) -> None:
 
 
 class Applier:
-    """Matches and applies patterns in one graph. A pattern that raises an exception is skipped for the rest of the run.
-
-    Args:
-        graph: the graph.
-        state: the state of the optimization.
-    """
+    """Matches and applies patterns in one graph. A pattern that raises an exception is skipped for the rest of the run."""
 
     def __init__(self, graph: Graph, state: State) -> None:
         self.graph = graph
@@ -104,9 +94,7 @@ class Applier:
     def apply(self, match: MatchResult, is_fresh: bool) -> list[Node] | None:
         """Apply a match if it still holds; returns its replacement, ``None`` when it was not applied.
 
-        Args:
-            match: the match.
-            is_fresh: whether the graph is unchanged since the match was found. If not, the pattern is matched again.
+        Unless it ``is_fresh``, the graph has changed since the match was found, and the pattern is matched again.
         """
         pattern, anchor = match.pattern, match.anchor
         assert anchor is not None

@@ -18,12 +18,7 @@ from xoptim.passes.graph_pass import inner_first, learn_results
 
 
 class Engine:
-    """Applies patterns to all graphs of a model.
-
-    Args:
-        model: the model.
-        state: the state of the optimization.
-    """
+    """Applies patterns to all graphs of a model."""
 
     def __init__(self, model: Model, state: State) -> None:
         self.model = model
@@ -36,13 +31,8 @@ class Engine:
     def run(self, patterns: list[PatternOptimization]) -> int:
         """Run patterns until nothing changes: lower phases and priorities first, and again after later changes.
 
-        The first call offers every node to every pattern, later calls only the nodes near a change; `confirm` offers all again.
-
-        Returns:
-            Number of rewrites.
-
-        Raises:
-            BudgetError: when patterns undo each other, or the loop would not end.
+        The first call offers every node to every pattern, later calls only the nodes near a change; `confirm` offers all
+        again. Returns the number of rewrites. Raises `BudgetError` when patterns undo each other, or the loop would not end.
         """
         if not self._active:
             self.state.worklist.clear()
@@ -107,32 +97,19 @@ class Engine:
 
 
 class Rounds:
-    """Rounds of matching and rewriting in one graph.
-
-    Args:
-        graph: the graph.
-        state: the state of the optimization.
-
-    Attributes:
-        count: number of rounds so far.
-    """
+    """Rounds of matching and rewriting in one graph."""
 
     def __init__(self, graph: Graph, state: State) -> None:
         self.graph = graph
         self.state = state
-        self.count = 0
+        self.count = 0  # number of rounds so far
         self._applier = Applier(graph, state)
         self._strategy = strategy_named(state.options.strategy)
 
     def run(self, index: PatternIndex, nodes: Mapping[Node, int]) -> int:
-        """Run a round: collect matches, choose disjoint ones, commit these, clean.
+        """Run a round: collect matches, choose disjoint ones, commit these, clean. Returns the number of rewrites.
 
-        Args:
-            index: the patterns.
-            nodes: the nodes that are offered to them, with their distances from the nearest change.
-
-        Returns:
-            Number of rewrites.
+        ``nodes`` are offered to the patterns, with their distances from the nearest change.
         """
         graph, state, applier, claims = self.graph, self.state, self._applier, Claims()
         self.count += 1

@@ -12,36 +12,20 @@ from xoptim.facts.errors import XoptimError
 
 @dataclass(frozen=True, slots=True)
 class DebugSettings:
-    """The settings from the environment.
+    """The settings from the environment."""
 
-    Attributes:
-        verbose: ``LOG_PATTERN_OPTIMIZE``: minimal verbosity of all patterns.
-        patterns: ``PATTERN``: patterns that are logged in full (verbosity 10).
-        levels: variables named after the class of a pattern, installed or not: verbosity by name.
-        drop: ``DROPPATTERN``: patterns to drop.
-        dump: ``DUMPPATTERNS``: folder for the matched nodes and their replacements.
-        keep: ``PATTERNNOREMOVE``: a result that has to stay.
-        step: ``PATTERNSTEP``: one rewrite per round.
-    """
-
-    verbose: int = 0
-    patterns: tuple[str, ...] = ()
+    verbose: int = 0  # ``LOG_PATTERN_OPTIMIZE``: minimal verbosity of all patterns
+    patterns: tuple[str, ...] = ()  # ``PATTERN``: patterns that are logged in full (verbosity 10)
+    # Variables named after the class of a pattern, installed or not: verbosity by name
     levels: Mapping[str, int] = field(default_factory=dict)
-    drop: tuple[str, ...] = ()
-    dump: Path | None = None
-    keep: str = ""
-    step: bool = False
+    drop: tuple[str, ...] = ()  # ``DROPPATTERN``: patterns to drop
+    dump: Path | None = None  # ``DUMPPATTERNS``: folder for the matched nodes and their replacements
+    keep: str = ""  # ``PATTERNNOREMOVE``: a result that has to stay
+    step: bool = False  # ``PATTERNSTEP``: one rewrite per round
 
 
 def read_environment(variables: Mapping[str, str] | None = None) -> DebugSettings:
-    """Read the variables.
-
-    Args:
-        variables: used instead of the environment of the process.
-
-    Raises:
-        XoptimError: when the value of a variable must be a number and is not.
-    """
+    """Read the variables; raises XoptimError when the value of one must be a number and is not."""
     env = os.environ if variables is None else variables
     installed = installed_patterns()
     named = [name for name in env if name.endswith("Pattern") or name in installed]

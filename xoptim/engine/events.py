@@ -19,23 +19,14 @@ _MEASUREMENTS = ("tried", "timed")
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A match that was applied. The graph is in the state right after it, before cleaning.
+    """A match that was applied. The graph is in the state right after it, before cleaning."""
 
-    Attributes:
-        number: number of the rewrite in the run, counted from 1.
-        pattern: the pattern or the pass.
-        anchor: node at which it matched; it may have been removed from the graph.
-        graph: the graph that was rewritten.
-        matched: all nodes of the match, those that stay included, in order; empty for a pass.
-        given: the nodes that the pattern returned for them, those that stay included.
-    """
-
-    number: int
-    pattern: Rewrite
-    anchor: Node
-    graph: Graph
-    matched: tuple[Node, ...]
-    given: tuple[Node, ...]
+    number: int  # number of the rewrite in the run, counted from 1
+    pattern: Rewrite  # the pattern or the pass
+    anchor: Node  # node at which it matched; it may have been removed from the graph
+    graph: Graph  # the graph that was rewritten
+    matched: tuple[Node, ...]  # all nodes of the match, those that stay included, in order; empty for a pass
+    given: tuple[Node, ...]  # the nodes that the pattern returned for them, those that stay included
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +78,11 @@ class Event:
 
 
 class EventStream:
-    """Sends events to subscribers, and to the log if the verbosity is high enough.
-
-    Attributes:
-        iteration: number of the round, which is stored in every event.
-    """
+    """Sends events to subscribers, and to the log if the verbosity is high enough."""
 
     def __init__(self, verbose: int = 0, on_event: Callable[[Event], None] | None = None) -> None:
         self.verbose = verbose
-        self.iteration = 0
+        self.iteration = 0  # number of the round, which is stored in every event
         self._subscribers: dict[EventKind, list[Callable[[Event], None]]] = {kind: [] for kind in get_args(EventKind)}
         if on_event is not None:
             self.subscribe(on_event)

@@ -23,20 +23,14 @@ _EXACT = frozenset(
 
 
 class _Paths:
-    """Patterns by the operators of a chain of producers, as a tree: a producer of the node, a producer of that one, and so on.
-
-    Attributes:
-        here: numbers of the patterns whose path ends here.
-        beyond: patterns with a longer path, by the operator of the next producer.
-        literals: its keys for constants of one value.
-    """
+    """Patterns by the operators of a chain of producers, as a tree: a producer of the node, a producer of that one, ..."""
 
     __slots__ = ("beyond", "here", "literals")
 
     def __init__(self) -> None:
-        self.here: list[int] = []
-        self.beyond: dict[Key, _Paths] = {}
-        self.literals: list[Key] = []
+        self.here: list[int] = []  # numbers of the patterns whose path ends here
+        self.beyond: dict[Key, _Paths] = {}  # patterns with a longer path, by the operator of the next producer
+        self.literals: list[Key] = []  # its keys for constants of one value
 
     def add(self, number: int, path: Sequence[Key]) -> None:
         """Add a pattern."""
@@ -83,18 +77,14 @@ class _Paths:
 class PatternIndex:
     """The patterns of a phase by anchor and path; a pattern whose path does not fit at a node is not tried there.
 
-    Args:
-        patterns: the patterns, in the order in which they are tried.
-        explained: patterns that are tried at all their anchors, to report why they do not match.
-
-    Attributes:
-        longest_reach: largest distance at which a change can make a pattern match.
+    Patterns are given in the order in which they are tried; ``explained`` ones are tried at all their anchors, to report why
+    they do not match.
     """
 
     def __init__(self, patterns: Sequence[PatternOptimization], explained: Collection[PatternOptimization] = ()) -> None:
         self.patterns = list(patterns)
         self.reach = [pattern.reach() for pattern in self.patterns]
-        self.longest_reach = max(self.reach, default=0)
+        self.longest_reach = max(self.reach, default=0)  # largest distance at which a change can make a pattern match
         self._everywhere: list[int] = []
         self._by_anchor: dict[Key, _Paths] = {}
         for number, pattern in enumerate(self.patterns):
@@ -116,12 +106,7 @@ class PatternIndex:
         return dict.fromkeys(nodes, 0)
 
     def candidates(self, graph: Graph, nodes: Mapping[Node, int]) -> dict[int, list[Node]]:
-        """The nodes at which each pattern is to be tried, by number of the pattern, both in order.
-
-        Args:
-            graph: the graph.
-            nodes: the nodes, with their distances from the nearest change.
-        """
+        """The nodes, with their distances from the nearest change, at which each pattern is to be tried, by its number."""
         found: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():

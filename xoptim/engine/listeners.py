@@ -67,8 +67,7 @@ class Statistics:
 class Budgets:
     """Listens to the events of an optimization.
 
-    Raises:
-        BudgetError: when the optimization would not end; the message names patterns.
+    Raises `BudgetError` when the optimization would not end; the message names patterns.
     """
 
     kinds: ClassVar[tuple[EventKind, ...]] = ("applied", "round")
@@ -111,15 +110,7 @@ class Budgets:
 
 
 class Guard:
-    """Listens to the events of an optimization.
-
-    Args:
-        model: the model.
-        name: name of the result.
-
-    Raises:
-        BudgetError: when no graph defines the result any longer.
-    """
+    """Listens to an optimization; raises BudgetError when no graph defines the named result any longer."""
 
     kinds: ClassVar[tuple[EventKind, ...]] = tuple(_ACTORS)
 

@@ -56,11 +56,7 @@ class Navigator(ModelPass):
         vars(self).update(given, name=partial(str, title))
 
     def run(self, model: Model) -> int:
-        """Visit the nodes of a model once, with default options and without other passes.
-
-        Returns:
-            Number of rewrites.
-        """
+        """Visit the nodes of a model once, with default options and without other passes; returns the number of rewrites."""
         state = State(model, OptimizationOptions())
         model.listeners.append(state.worklist)
         try:

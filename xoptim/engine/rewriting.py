@@ -17,12 +17,7 @@ _TOGETHER = ("canonicalize", "specialize")
 
 
 class Settle(Step):
-    """Folds and merges until nothing changes.
-
-    Args:
-        passes: folding, and what helps it.
-        merging: the passes that merge nodes.
-    """
+    """Folds, with the passes that help it, and merges until nothing changes."""
 
     title = ""  # the passes in it are timed
 
@@ -50,13 +45,7 @@ class Stage(NamedTuple):
 
 
 class Rewriting(Step):
-    """Runs the rewrites of a selection, phase by phase, until nothing changes.
-
-    Args:
-        rewrites: the patterns and passes, in the order in which they run.
-        cleaning: the passes that clean, fold and merge a whole model.
-        settle: folds and merges after rewrites.
-    """
+    """Runs the rewrites of a selection, given in the order in which they run, phase by phase, until nothing changes."""
 
     title = ""
 
@@ -68,8 +57,7 @@ class Rewriting(Step):
     def run_in(self, model: Model, state: State) -> int:
         """Clean and rewrite a model; returns the number of changes.
 
-        Raises:
-            BudgetError: when patterns undo each other.
+        Raises `BudgetError` when patterns undo each other.
         """
         engine = Engine(model, state)
         total = self._clean(model, state)

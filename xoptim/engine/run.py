@@ -40,15 +40,7 @@ STEPS: Final[Mapping[str, type[ModelPass]]] = {
 
 
 class Optimizer:
-    """Optimizes a model in place.
-
-    Args:
-        model: the model.
-        options: the options.
-
-    Attributes:
-        passes: the passes of `run`, in order.
-    """
+    """Optimizes a model in place."""
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.model = model
@@ -64,7 +56,7 @@ class Optimizer:
         self._outlining = Outline()
         self._dropping = DropUnusedInputs()
         self._before, self._after = stored_operands(model), NoteProducts()
-        self.passes = self._passes()
+        self.passes = self._passes()  # the passes of `run`, in order
 
     def _passes(self) -> list[ModelPass]:
         options, growth = self.options, self._folding.growth

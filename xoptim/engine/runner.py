@@ -17,10 +17,8 @@ def run_pass(chosen: ModelPass, model: Model, state: State) -> int:
     """Run a pass on a model, if it is usable there; returns the number of changes.
 
     A step reports its changes itself. Any other pass counts as one rewrite: the model is cleaned afterwards, and a pass that
-    raises is skipped from then on.
-
-    Raises:
-        XoptimError: the options are strict, and the pass raises, or a condition that it requires or ensures does not hold.
+    raises is skipped from then on. Raises `XoptimError` when the options are strict, and the pass raises, or a condition that
+    it requires or ensures does not hold.
     """
     if not state.is_usable(chosen, model.opsets.get("", 0)):
         return 0

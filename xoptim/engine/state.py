@@ -26,26 +26,15 @@ EXPLAINED = 10
 
 
 class State:
-    """Options, the state that decides what happens next, and the stream of events.
-
-    Args:
-        model: the model.
-        options: the options.
-
-    Attributes:
-        worklist: the nodes near a change.
-        failed: names of the rewrites that raised an exception; they are not tried again.
-        rewrites: number of rewrites so far.
-        counts: number of rewrites by pattern.
-    """
+    """Options, the state that decides what happens next, and the stream of events."""
 
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.options = options
-        self.worklist = Worklist()
-        self.failed: set[str] = set()
+        self.worklist = Worklist()  # the nodes near a change
+        self.failed: set[str] = set()  # names of the rewrites that raised an exception; they are not tried again
         self._mistaken: set[str] = set()
-        self.rewrites = 0
-        self.counts: Counter[str] = Counter()
+        self.rewrites = 0  # number of rewrites so far
+        self.counts: Counter[str] = Counter()  # number of rewrites by pattern
         self.events = EventStream(max(options.verbose, options.debug.verbose), options.on_event)
         self.events.subscribe(Budgets(), Budgets.kinds)
         if options.debug.keep:
@@ -92,15 +81,7 @@ class State:
     def applied(
         self, application: Application, added: Sequence[Node], removed: Sequence[Node], seconds: float, count: int = 1
     ) -> None:
-        """Count a rewrite, and send it as an event.
-
-        Args:
-            application: the rewrite; its number is the next one.
-            added: nodes that were added.
-            removed: nodes that were removed.
-            seconds: duration.
-            count: number of rewrites that it consists of.
-        """
+        """Count a rewrite, or ``count`` of them, as the next one, and send it as an event."""
         pattern = application.pattern
         self.rewrites += 1
         self.counts[pattern.name()] += count
@@ -121,8 +102,7 @@ class State:
     def fail(self, rewrite: Rewrite, node: Node | None, error: Exception) -> None:
         """Skip a rewrite from now on, with one warning.
 
-        Raises:
-            XoptimError: when the options are strict.
+        Raises `XoptimError` when the options are strict.
         """
         where = "" if node is None else f" at {node.name or node.op_type!r}"
         line = line_of_mistake(error, type(rewrite))
@@ -136,8 +116,7 @@ class State:
     def warn_of_mistake(self, rewrite: Rewrite, node: Node, error: Exception) -> None:
         """Say once for each rewrite that it made a replacement that is not valid; the graph is as it was.
 
-        Raises:
-            XoptimError: when the options are strict.
+        Raises `XoptimError` when the options are strict.
         """
         line = line_of_mistake(error, type(rewrite))
         text = f"pattern {rewrite.name()} at {node.name or node.op_type!r}: {error}{f' ({line})' if line else ''}"

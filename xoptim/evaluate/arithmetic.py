@@ -5,23 +5,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xoptim.evaluate.kernel_table import (
-    LARGEST_RESULT,
-    Array,
-    EvaluationNode,
-    axes_of,
-    axis_of,
-    flag,
-    ints_of,
-    is_number,
-    kernel,
-    required,
-    without_nan,
-)
+from xoptim.evaluate.kernel_table import Array, EvaluationNode, is_number, kernel, required, without_nan
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.inference.creation import range_length
-
-_EXACT_IN_DOUBLE = 1 << 53
 
 
 def _operands(node: EvaluationNode, inputs: list[Array | None]) -> tuple[Array, Array] | None:
@@ -102,104 +87,6 @@ def div(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     quotient = np.floor_divide(a, b)
     # floor_divide rounds down: one more where the exact quotient is negative and not whole
     return [np.asarray(quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(a.dtype))]
-
-
-@kernel("Mod")
-def mod(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Remainder: with the sign of the divisor on integers, of the dividend when ``fmod`` is set."""
-    pair = _operands(node, inputs)
-    if pair is None or not is_number(*pair) or not divisor_is_safe(pair[1], pair[0]):
-        return None
-    a, b = pair
-    if a.dtype.kind == "f":
-        return without_nan(np.asarray(np.fmod(a, b))) if flag(node, "fmod") else None
-    if not flag(node, "fmod"):
-        return [np.asarray(np.remainder(a, b))]
-    # onnxruntime takes this remainder of integers in double precision
-    exact = all(v.size == 0 or (v.min() >= -_EXACT_IN_DOUBLE and v.max() <= _EXACT_IN_DOUBLE) for v in pair)
-    return [np.asarray(np.fmod(a, b))] if exact else None
-
-
-def _extremum(op_type: str, ufunc: np.ufunc) -> None:
-    @kernel(op_type)
-    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-        values = [required(inputs, index) for index in range(len(inputs))]
-        if not is_number(*values) or (node.opset < 8 and any(v.shape != values[0].shape for v in values)):
-            return None
-        if values[0].dtype.kind == "f" and any(_ambiguous(v) for v in values):
-            return None  # the bits would depend on the build of onnxruntime
-        result = values[0]
-        for value in values[1:]:
-            result = np.asarray(ufunc(result, value))
-        return [result]
-
-
-def _ambiguous(x: Array) -> bool:
-    """Whether a float tensor holds elements that implementations order differently: NaN and -0."""
-    return bool((np.isnan(x) | ((x == 0) & np.signbit(x))).any())
-
-
-_extremum("Min", np.minimum)
-_extremum("Max", np.maximum)
-
-
-@kernel("Range")
-def range_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Numbers from the first input up to, not including, the second: the third is added repeatedly, as in onnxruntime."""
-    operands = [required(inputs, index) for index in range(3)]
-    if operands[0].dtype.kind == "u" or not is_number(*operands) or any(v.size != 1 for v in operands):
-        return None
-    start, limit, delta = (v.reshape(()) for v in operands)
-    count = range_length(start.item(), limit.item(), delta.item())
-    if count is None or count > LARGEST_RESULT:
-        return None
-    # start + i * delta would round differently from repeated addition; accumulate adds from left to right.
-    terms = np.full(count, delta, start.dtype)
-    terms[:1] = start
-    return without_nan(np.add.accumulate(terms, dtype=start.dtype))
-
-
-def _reduction(op_type: str, ufunc: np.ufunc, grows: bool) -> None:
-    @kernel(op_type)
-    def compute(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-        data = required(inputs, 0)
-        if data.dtype.kind not in "iu" or data.size == 0:
-            return None
-        axes = ints_of(node, "axes", inputs)
-        if not axes and flag(node, "noop_with_empty_axes"):
-            return [data]
-        chosen = tuple(axes_of(axes, data.ndim) if axes else range(data.ndim))
-        if grows and not _stays_small(data, ufunc, chosen):
-            return None
-        keep = flag(node, "keepdims", True)
-        return [np.asarray(ufunc.reduce(data, axis=chosen, keepdims=keep), dtype=data.dtype)]
-
-
-def _stays_small(data: Array, ufunc: np.ufunc, axes: tuple[int, ...]) -> bool:
-    """Whether no partial result leaves the integers that doubles hold: onnxruntime reduces in double precision."""
-    # At least 1 each, so that a zero cannot hide a large partial product.
-    bound = ufunc.reduce(np.maximum(np.abs(data.astype(np.float64)), 1), axis=axes)
-    return bool(np.max(bound) < min(_EXACT_IN_DOUBLE, np.iinfo(data.dtype).max))
-
-
-_reduction("ReduceSum", np.add, True)
-_reduction("ReduceProd", np.multiply, True)
-_reduction("ReduceMax", np.maximum, False)
-_reduction("ReduceMin", np.minimum, False)
-
-
-@kernel("CumSum")
-def cum_sum(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Running sums of integers along an axis, from the end when ``reverse``, without the element when ``exclusive``."""
-    data, axis_value = required(inputs, 0), required(inputs, 1)
-    if data.dtype.kind not in "iu" or axis_value.size != 1:
-        return None
-    axis = axis_of(int(axis_value.reshape(())), data.ndim)
-    flipped = np.flip(data, axis) if flag(node, "reverse") else data
-    sums = np.cumsum(flipped, axis=axis, dtype=data.dtype)
-    if flag(node, "exclusive"):
-        sums = (sums - flipped).astype(data.dtype, copy=False)
-    return [np.flip(sums, axis).copy() if flag(node, "reverse") else sums]
 
 
 @kernel("Cast", "CastLike")

@@ -56,12 +56,6 @@ def shape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | Non
     return [np.array(dims[node.attribute("start", 0) : node.attribute("end")], dtype=np.int64)]
 
 
-@kernel("Size")
-def size(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Number of elements, a scalar."""
-    return [np.array(required(inputs, 0).size, dtype=np.int64)]
-
-
 @kernel("Constant")
 def constant(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] | None:
     """The value, from any of the attributes that may hold it."""
@@ -122,17 +116,6 @@ def reshape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
     if -1 in dims and 0 in dims:
         return None
     return [data.reshape(dims)]
-
-
-@kernel("Flatten")
-def flatten(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """A matrix: the axes before ``axis``, the axes from it on."""
-    data = required(inputs, 0)
-    axis = node.attribute("axis", 1)
-    if not -data.ndim <= axis <= data.ndim:
-        return None
-    axis = axis + data.ndim if axis < 0 else axis
-    return [data.reshape(prod(data.shape[:axis]), prod(data.shape[axis:]))]
 
 
 @kernel("Squeeze")
@@ -201,54 +184,6 @@ def _within(positions: Array, length: int) -> bool:
     return positions.size == 0 or bool(positions.min() >= -length and positions.max() < length)
 
 
-@kernel("GatherElements")
-def gather_elements(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Elements picked along one axis; on the others the indices may cover a part of the data only."""
-    data, positions = required(inputs, 0), required(inputs, 1)
-    if data.ndim != positions.ndim or data.ndim == 0:
-        return None
-    axis = axis_of(node.attribute("axis", 0), data.ndim)
-    covered = [slice(None) if a == axis else slice(dim) for a, dim in enumerate(positions.shape)]
-    if not _within(positions, data.shape[axis]):
-        return None
-    if any(a != axis and dim > data.shape[a] for a, dim in enumerate(positions.shape)):
-        return None
-    return [np.take_along_axis(data[tuple(covered)], positions.astype(np.int64), axis=axis)]
-
-
-@kernel("ScatterND")
-def scatter_nd(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """A copy of the data with slices replaced, or combined by ``reduction`` (on integers).
-
-    Repeated positions are refused without a reduction: the order of writes is not specified.
-    """
-    data, positions, updates = required(inputs, 0), required(inputs, 1), required(inputs, 2)
-    depth = positions.shape[-1]
-    if data.dtype != updates.dtype or updates.shape != positions.shape[:-1] + data.shape[depth:] or depth == 0:
-        return None
-    columns = tuple(positions[..., axis] for axis in range(depth))
-    if not all(_within(column, length) for column, length in zip(columns, data.shape, strict=False)):
-        return None
-    columns = tuple(np.where(c < 0, c + dim, c) for c, dim in zip(columns, data.shape, strict=False))
-    result = data.copy()
-    reduction = _REDUCTIONS.get(node.attribute("reduction", "none"))
-    if reduction is not None:
-        if data.dtype.kind not in "iu":
-            return None
-        reduction.at(result, columns, updates)
-        return [result]
-    if node.attribute("reduction", "none") != "none":
-        return None
-    linear = np.ravel_multi_index(columns, data.shape[:depth]).ravel()
-    if np.unique(linear).size != linear.size:
-        return None
-    result[columns] = updates
-    return [result]
-
-
-_REDUCTIONS: dict[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
-
-
 @kernel("Slice")
 def slice_(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """Ranges of some axes, with steps of either sign."""
@@ -304,17 +239,6 @@ def expand(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | N
     return [np.broadcast_to(data, dims).copy()]
 
 
-@kernel("Tile")
-def tile(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """The data repeated along each axis; before operator set 6 the inputs have another meaning."""
-    data, repeats = required(inputs, 0), ints(required(inputs, 1))
-    if node.opset < 6 or len(repeats) != data.ndim or min(repeats, default=0) < 0:
-        return None
-    if data.size * prod(repeats) > max(LARGEST_RESULT, data.size):
-        return None
-    return [np.tile(data, repeats)]
-
-
 @kernel("Split")
 def split(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """Consecutive parts of one axis: of the given lengths, or equal but for a shorter last one."""
@@ -340,37 +264,6 @@ def _equal_parts(length: int, node: EvaluationNode) -> list[int]:
     return [part] * (count - 1) + [length - part * (count - 1)]
 
 
-@kernel("Pad")
-def pad(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """A border of one value (other modes are refused); negative widths crop."""
-    data = required(inputs, 0)
-    pads = ints_of(node, "pads", inputs)
-    if node.attribute("mode", "constant") != "constant" or pads is None or data.ndim == 0:
-        return None
-    fill = optional(inputs, 2)
-    if fill is None:
-        fill = np.array(node.attribute("value", 0.0) if node.opset < 11 else 0, dtype=data.dtype)
-    named = optional(inputs, 3)
-    axes = axes_of(range(data.ndim) if named is None else ints(named), data.ndim)
-    if fill.size != 1 or fill.dtype != data.dtype or len(pads) != 2 * len(axes):
-        return None
-    before, after = [0] * data.ndim, [0] * data.ndim
-    for axis, low, high in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
-        before[axis], after[axis] = low, high
-    return _padded(data, before, after, fill)
-
-
-def _padded(data: Array, before: Sequence[int], after: Sequence[int], fill: Array) -> list[Array] | None:
-    dims = [dim + low + high for dim, low, high in zip(data.shape, before, after, strict=True)]
-    if min(dims) < 0 or prod(dims) > max(LARGEST_RESULT, data.size):
-        return None
-    kept = tuple(slice(max(-low, 0), dim - max(-high, 0)) for dim, low, high in zip(data.shape, before, after, strict=True))
-    part = data[kept]
-    result = np.full(dims, fill.reshape(()), dtype=data.dtype)
-    result[tuple(slice(max(low, 0), max(low, 0) + n) for low, n in zip(before, part.shape, strict=True))] = part
-    return [result]
-
-
 @kernel("Trilu")
 def trilu(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """The upper (default) or lower triangle of each matrix, zeros elsewhere."""
@@ -392,12 +285,3 @@ def where(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | No
     if condition.dtype != np.bool_ or then.dtype != other.dtype:
         return None
     return [np.where(condition, then, other)]
-
-
-@kernel("NonZero")
-def non_zero(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Coordinates of the elements that are not zero, one row per axis."""
-    data = required(inputs, 0)
-    if data.ndim == 0 or data.dtype.kind not in "iubf":
-        return None
-    return [np.array(np.nonzero(data), dtype=np.int64)]

@@ -21,19 +21,13 @@ def weakest(grades: Iterable[Exactness]) -> Exactness:
 
 
 class ElementType(NamedTuple):
-    """Facts about one element type.
+    """Facts about one element type."""
 
-    Attributes:
-        name: as in ONNX text (``float``, ``int64``, ``bfloat16``).
-        kind: ``f`` float, ``i`` signed integer, ``u`` unsigned integer, ``c`` complex, ``b`` Boolean, ``s`` string.
-        bits: size of one element; 0 for strings.
-        numpy: type of the numpy array that holds the elements, one each (int4 is unpacked, strings are objects).
-    """
-
-    name: str
+    name: str  # as in ONNX text (``float``, ``int64``, ``bfloat16``)
+    # ``f`` float, ``i`` signed integer, ``u`` unsigned integer, ``c`` complex, ``b`` Boolean, ``s`` string
     kind: Literal["f", "i", "u", "c", "b", "s"]
-    bits: int
-    numpy: np.dtype
+    bits: int  # size of one element; 0 for strings
+    numpy: np.dtype  # type of the numpy array that holds the elements, one each (int4 is unpacked, strings are objects)
 
 
 # Numbers rather than TensorProto.* for the last ones, which old releases of onnx do not define.

@@ -13,8 +13,7 @@ Options = TypeVar("Options", bound="DataclassInstance")
 def given(kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
     """The options, the defaults for ``None``, with some fields changed.
 
-    Raises:
-        TypeError: the options have another class, or no such field.
+    Raises `TypeError` when the options have another class, or no such field.
     """
     if options is not None and not isinstance(options, kind):
         raise TypeError(f"{kind.__name__} is expected, not {options!r}")

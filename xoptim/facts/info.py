@@ -13,24 +13,18 @@ Container: TypeAlias = Literal["", "sequence", "optional", "map", "sparse", "opa
 
 @dataclass(slots=True, eq=True)
 class Info:
-    """Facts about one result. Treat it as immutable: the same object is shared by many results.
+    """Facts about one result. Treat it as immutable: the same object is shared by many results."""
 
-    Attributes:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``; 0 when unknown.
-        shape: one entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is unknown.
-            There is no "unknown dimension": a fresh anonymous symbol takes its place.
-        data: elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or positions
-            (each an ``int`` or a symbolic expression); ``None`` when unknown or not of interest.
-        container: ``""`` for a dense tensor, else the kind of value that wraps or replaces it.
-        element: facts about the items of a sequence or about the content of an optional.
-        type_proto: serialized ``onnx.TypeProto`` of the kinds that the other fields cannot express (maps, sparse, opaque).
-    """
-
-    dtype: int = 0
+    dtype: int = 0  # element type, a value of ``onnx.TensorProto.DataType``; 0 when unknown
+    # One entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is unknown. There is no "unknown
+    # dimension": a fresh anonymous symbol takes its place
     shape: Shape | None = None
+    # Elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or positions (each an ``int`` or
+    # a symbolic expression); ``None`` when unknown or not of interest
     data: tuple[Dim, ...] | None = None
-    container: Container = ""
-    element: Info | None = None
+    container: Container = ""  # ``""`` for a dense tensor, else the kind of value that wraps or replaces it
+    element: Info | None = None  # facts about the items of a sequence or about the content of an optional
+    # Serialized ``onnx.TypeProto`` of the kinds that the other fields cannot express (maps, sparse, opaque)
     type_proto: bytes | None = None
 
     @property

@@ -120,8 +120,7 @@ def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterat
 def replace_file(target: Path, content: bytes) -> None:
     """Write one file, or leave it as it was. Where it is a symbolic link, the file that it leads to is replaced.
 
-    Raises:
-        ModelError: when it cannot be written, or is not a regular file.
+    Raises `ModelError` when it cannot be written, or is not a regular file.
     """
     place = place_of(target)
     with replacing(target) as files, files.open(place) as stream:

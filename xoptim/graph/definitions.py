@@ -13,20 +13,16 @@ class Definitions:
     """The values that one graph defines: inputs, stored constants, and results of nodes.
 
     Only `Graph` has one, and only its methods write to it.
-
-    Attributes:
-        outer: the definitions of the enclosing graph, where a name that is not defined here is looked up.
-        inputs: the values that are given (inputs, sparse initializers), with the facts that the model declares about them.
-        initializers: the stored constants.
-        overridable: initializers that are inputs too: a caller may pass another value, so they are not constants.
     """
 
     __slots__ = ("_node_values", "_producers", "initializers", "inputs", "is_input", "outer", "overridable", "producer")
 
     def __init__(self, outer: Definitions | None) -> None:
-        self.outer = outer
+        self.outer = outer  # the definitions of the enclosing graph, where a name that is not defined here is looked up
+        # The values that are given (inputs, sparse initializers), with the facts that the model declares about them
         self.inputs: dict[str, Info] = {}
         self.initializers: dict[str, Tensor] = {}
+        # Initializers that are inputs too: a caller may pass another value, so they are not constants
         self.overridable: set[str] = set()
         self._producers: dict[str, Node] = {}
         self._node_values: dict[Node, Tensor | None] = {}

@@ -17,10 +17,8 @@ EXPANSION_LIMIT = 1_000_000
 def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A model without local functions. ``proto`` is not modified.
 
-    The weights are left out of the call: the inliner works on serialized models, whose size is limited.
-
-    Raises:
-        ModelError: when a function calls itself, or the model would have more than ``EXPANSION_LIMIT`` nodes.
+    The weights are left out of the call: the inliner works on serialized models, whose size is limited. Raises `ModelError`
+    when a function calls itself, or the model would have more than ``EXPANSION_LIMIT`` nodes.
     """
     if (count := expanded_size(proto)) > EXPANSION_LIMIT:
         raise ModelError(f"without local functions the model would have {count:,} nodes; leave them (no --inline)")

@@ -53,8 +53,7 @@ def collection_paused() -> Iterator[None]:
 def read_proto(path: Path) -> onnx.ModelProto:
     """Read a model file, a protobuf or one of the text forms of ONNX, without its external data.
 
-    Raises:
-        ModelError: when the file is missing, unreadable, or not a model.
+    Raises `ModelError` when the file is missing, unreadable, or not a model.
     """
     try:
         status = path.stat()
@@ -94,15 +93,10 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
 
 
 def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: bool = True) -> Model:
-    """Wrap a model. The protobuf is kept by reference and never modified.
+    """Wrap a model. The protobuf is kept by reference and never modified; external data is resolved against ``base_dir``.
 
-    Args:
-        proto: the model.
-        base_dir: folder against which locations of external data are resolved.
-        infer: whether to infer shapes and types; otherwise only those that the model declares are known.
-
-    Raises:
-        ModelError: when names are undefined or defined twice, or nodes form a cycle.
+    Without ``infer``, only the shapes and types that the model declares are known. Raises `ModelError` when names are
+    undefined or defined twice, or nodes form a cycle.
     """
     if not proto.HasField("graph"):
         raise ModelError("the model has no graph")

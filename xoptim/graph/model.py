@@ -41,26 +41,19 @@ class Function:
 
 
 class Model:
-    """A model in memory.
-
-    Attributes:
-        names: all result names of the model, subgraphs and functions included.
-        opsets: version of each operator set imported, by domain (``""`` for the standard one).
-        ir_version: version of the file format; a model without one is read as a model of the newest version.
-        base_dir: folder of the file, for external data.
-        shell: the protobuf without graph and functions: producer, versions, metadata, training info.
-        equal_sizes: names of sizes of inputs that can only be other ones, or numbers, with these.
-        listeners: called after each change of any graph of the model.
-    """
+    """A model in memory."""
 
     def __init__(self, opsets: dict[str, int], ir_version: int, base_dir: Path | None = None) -> None:
-        self.names = Names()
-        self.opsets = opsets
+        self.names = Names()  # all result names of the model, subgraphs and functions included
+        self.opsets = opsets  # version of each operator set imported, by domain (``""`` for the standard one)
+        # Version of the file format; a model without one is read as a model of the newest version
         self.ir_version = ir_version
-        self.base_dir = base_dir
+        self.base_dir = base_dir  # folder of the file, for external data
+        # The protobuf without graph and functions: producer, versions, metadata, training info
         self.shell = onnx.ModelProto()
+        # Names of sizes of inputs that can only be other ones, or numbers, with these
         self.equal_sizes: dict[str, Dim] = {}
-        self.listeners: list[Listener] = []
+        self.listeners: list[Listener] = []  # called after each change of any graph of the model
         self.functions: list[Function] = []
         """Local functions. New ones come last, and only the last ones are taken away again."""
         self._last_function: Function | None = None

@@ -25,19 +25,13 @@ Box: TypeAlias = tuple[slice, ...]
 
 
 class Parts:
-    """The queries that a tensor of any size answers.
-
-    Attributes:
-        dtype: element type, a value of ``onnx.TensorProto.DataType``.
-        shape: number of elements along each axis.
-        is_external: whether the data is in a file of its own, or is computed from such data when it is needed.
-    """
+    """The queries that a tensor of any size answers."""
 
     __slots__ = ("_digest", "_sample", "dtype", "is_external", "shape")
 
-    dtype: int
-    shape: tuple[int, ...]
-    is_external: bool
+    dtype: int  # element type, a value of ``onnx.TensorProto.DataType``
+    shape: tuple[int, ...]  # number of elements along each axis
+    is_external: bool  # whether the data is in a file of its own, or is computed from such data when it is needed
     _digest: bytes | None
     _sample: dict[int, bytes] | None
 

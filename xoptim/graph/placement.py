@@ -13,17 +13,9 @@ def find_places(
 ) -> tuple[list[Node | None], list[Node]]:
     """For each new node the node after which it goes (``None``: at the beginning), and the nodes that must move first.
 
-    New nodes stay together if they can. Otherwise each goes directly after its operands: a rewrite may change nodes on both
-    sides of nodes that stay.
-
-    Args:
-        graph: the graph, which still contains the nodes to remove.
-        gone: the nodes to remove.
-        new: the nodes to add, in order.
-        insert_at: where the new nodes go if possible; by default where the last removed node is.
-
-    Raises:
-        Declined: when the nodes would form a cycle.
+    New nodes, given in order, stay together if they can, at ``insert_at`` or else where the last removed node is. Otherwise
+    each goes directly after its operands: a rewrite may change nodes on both sides of nodes that stay. The graph still
+    contains the nodes that are ``gone``. Raises Declined when the nodes would form a cycle.
     """
     try:
         place, region = find_place(graph, gone, new, insert_at)

@@ -99,11 +99,6 @@ class References:
     A node of a subgraph that reads a value of an enclosing graph is recorded there, as a *capture*. Only `Graph` has one of
     these, and only its methods write to it. The listeners are called when what a node reads, or what reads its results, has
     changed.
-
-    Attributes:
-        outputs: the outputs of the graph, in order.
-        pinned: names that are referred to outside the nodes (training info): never renamed or removed.
-        unread: producers whose results may have lost their last reader, or never had one.
     """
 
     __slots__ = (
@@ -126,10 +121,11 @@ class References:
         self._listeners = listeners
         self._uses = Uses()
         self._captures = Uses()
-        self.outputs: list[str] = []
+        self.outputs: list[str] = []  # the outputs of the graph, in order
         self._output_names: set[str] = set()
+        # names that are referred to outside the nodes (training info): never renamed or removed
         self.pinned: set[str] = set()
-        self.unread: list[Node] = []
+        self.unread: list[Node] = []  # producers whose results may have lost their last reader, or never had one
         # Methods of the tables, which every step of the search calls: see `Definitions`.
         self.consumers = self._uses.readers
         """The nodes of this graph that read a result, each once."""

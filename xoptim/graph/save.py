@@ -61,16 +61,13 @@ class Draft:
     The target ``None`` is a temporary folder, in which nothing stays. Where the target is a symbolic link, the file that it
     leads to is replaced; `ModelError` is raised unless that is a regular file. For the options see
     `xoptim.graph.save.save_proto`.
-
-    Attributes:
-        folder: where the weights of the models are.
     """
 
     def __init__(self, target: Path | None, *, external: bool | None = None, share_weights: bool = False) -> None:
         self._scratch = tempfile.TemporaryDirectory() if target is None else None
         self._target = target or Path(self._scratch.name if self._scratch else "", "model.onnx")
         self._place = place_of(self._target)
-        self.folder = self._place.parent
+        self.folder = self._place.parent  # where the weights of the models are
         self._external, self._shares = external, share_weights
         self._final: dict[Path, Path] = {}
 
@@ -98,8 +95,7 @@ class Draft:
     def fill(self, proto: ModelProto, weights: Sequence[Weight], *, came_external: bool) -> None:
         """Write the weights of a protobuf, which refers to them then; ``came_external``: whether the model had external data.
 
-        Raises:
-            ModelError: the file cannot be written, or a weight cannot be read.
+        Raises `ModelError` when the file cannot be written, or a weight cannot be read.
         """
         taken = _files_in(self.folder, weights)
         if self._place.name in taken:

@@ -32,10 +32,8 @@ _FIELDS: dict[int, str] = {
 class StoredTensor:
     """Reads a tensor of a protobuf, which is kept by reference and never modified, its data inside or in an external file.
 
-    ``base_dir`` is the folder of the model, against which the location of external data is resolved.
-
-    Raises:
-        ModelError: when the element type is unknown, or a dimension negative.
+    ``base_dir`` is the folder of the model, against which the location of external data is resolved. Raises `ModelError` when
+    the element type is unknown, or a dimension negative.
     """
 
     __slots__ = ("_base_dir", "_proto", "dtype", "is_external", "shape")
@@ -81,8 +79,7 @@ class StoredTensor:
     def external_location(self) -> tuple[Path, int, int]:
         """File, offset and number of bytes of external data.
 
-        Raises:
-            ModelError: when the location leaves the folder of the model, or the file is missing or too short.
+        Raises `ModelError` when the location leaves the folder of the model, or the file is missing or too short.
         """
         entries, label = self._entries(), self._label
         location = entries.get("location", "")

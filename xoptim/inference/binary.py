@@ -152,13 +152,6 @@ def power(ctx: NodeContext) -> Results:
     return (elementwise(dtype, _shape(ctx, a, b), a, b),)
 
 
-@infers("PRelu")
-def prelu(ctx: NodeContext) -> Results:
-    """The slope is broadcast to the first operand, never the other way round."""
-    x = ctx.input(0)
-    return (x if x is None or x.data is None else Info(x.dtype, x.shape),)
-
-
 @infers("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 def comparison(ctx: NodeContext) -> Results:
     """One truth value per element."""

@@ -23,15 +23,9 @@ def infer_with_onnx(
 ) -> list[Info | None]:
     """Facts about each output of a node, which has no subgraphs and belongs to a domain that the ``onnx`` package defines.
 
-    Args:
-        node: the node.
-        opset: version of the operator set of its domain.
-        inputs: facts about each input, ``None`` for one that is left out.
-        constants: value of the input at a position, ``None`` when it is not constant.
-
-    Returns:
-        One entry per output; ``None`` for one left out and for an unknown one. All are unknown where
-        the node does not conform to its schema. Symbolic dimensions keep their identity.
+    ``inputs`` has ``None`` for one that is left out; ``constants`` returns the value of the input at a position, ``None``
+    when it is not constant. The result has one entry per output, ``None`` for one left out and for an unknown one; all are
+    unknown where the node does not conform to its schema. Symbolic dimensions keep their identity.
     """
     unknown: list[Info | None] = [None] * len(node.output)
     try:

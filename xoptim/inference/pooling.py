@@ -52,12 +52,6 @@ def qlinear_average_pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
     return None if last is None else pooled_shape(ctx, x, dilated=False, channels_last=bool(last))
 
 
-@shapes("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(_ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """(N, C, ...) becomes (N, C, 1, ...)."""
-    return None if x is None or len(x) < 2 else (*x[:2], *[1] * (len(x) - 2))
-
-
 @shapes("QLinearGlobalAveragePool", domain="com.microsoft")
 def qlinear_global_average_pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
     """Spatial axes become 1, in either layout."""

@@ -27,12 +27,6 @@ def dequantize_linear(ctx: NodeContext) -> Results:
     return (Info(dtype or 0, shape_of(ctx.input(0))),)
 
 
-@infers("DynamicQuantizeLinear")
-def dynamic_quantize_linear(ctx: NodeContext) -> Results:
-    """The quantized tensor, its scale and its zero point, both scalars."""
-    return (Info(TensorProto.UINT8, shape_of(ctx.input(0))), Info(TensorProto.FLOAT, ()), Info(TensorProto.UINT8, ()))
-
-
 @infers("QuantizeLinear", domain="com.microsoft")
 def quantize_linear_microsoft(ctx: NodeContext) -> Results:
     """Type of the zero point, 8 bits without a sign when there is none."""

@@ -5,13 +5,11 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from onnx import TensorProto
-
 from xoptim.facts.dims import Dim, bounds, dim_max, dim_min, opaque, product
 from xoptim.facts.families import REDUCTIONS
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import fresh_shape, integer, is_given, listed, listed_count, place_of, shape_of
+from xoptim.inference.arguments import fresh_shape, integer, is_given, listed, listed_count, place_of
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, RANGES, Values, valued, values
 
@@ -85,13 +83,3 @@ def _is_exact(op_type: str, dtype: int, data: Values) -> bool:
         sizes.append(max(abs(low), abs(high)))
     most = sum(sizes) if op_type == "ReduceSum" else math.prod(max(size, 1) for size in sizes)
     return dtype in INTEGERS and most < min(2**53, RANGES[dtype][1])
-
-
-@infers("ArgMax", "ArgMin")
-def arg_extreme(ctx: NodeContext) -> Results:
-    """Positions along one axis, the first by default."""
-    shape, keep = shape_of(ctx.input(0)), integer(ctx, "keepdims", 1)
-    axis = None if shape is None else normalized(integer(ctx, "axis", 0), len(shape))
-    if shape is None or axis is None or keep is None:
-        return (Info(TensorProto.INT64),)
-    return (Info(TensorProto.INT64, (*shape[:axis], *((1,) if keep else ()), *shape[axis + 1 :])),)

@@ -40,18 +40,6 @@ def gather_elements(_ctx: NodeContext, indices: Shape | None) -> Shape | None:
     return indices
 
 
-@shapes("GatherND", operands=(0, 1))
-def gather_nd(ctx: NodeContext, shape: Shape | None, indices: Shape | None) -> Shape | None:
-    """The last axis of the indices holds positions in the leading axes of the data, after ``batch_dims`` common ones."""
-    batch = integer(ctx, "batch_dims", 0) if ctx.opset >= 12 else 0
-    if shape is None or not indices or batch is None or not 0 <= batch < len(indices):
-        return None
-    depth = indices[-1]
-    if type(depth) is not int or batch + depth > len(shape):
-        return None
-    return indices[:-1] + shape[batch + depth :]
-
-
 @infers("NonZero")
 def non_zero(ctx: NodeContext) -> Results:
     """One row per axis. For a scalar the specification has no row and onnxruntime one."""

@@ -4,15 +4,11 @@ One object holds the facts about all items. A dimension with an anonymous symbol
 item, so reading an item gives it a new one.
 """
 
-import onnx
-from onnx import TensorProto
-
 from xoptim.facts.dims import Dim, mod
 from xoptim.facts.info import UNKNOWN, Info, Shape
 from xoptim.facts.shapes import normalized
 from xoptim.inference.arguments import integer, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.types import type_proto_to_info
 from xoptim.inference.union import common, common_to_all, item_of
 
 
@@ -30,22 +26,10 @@ def sequence_construct(ctx: NodeContext) -> Results:
     return [_sequence(common_to_all(ctx, ctx.inputs))]
 
 
-@infers("SequenceEmpty")
-def sequence_empty(ctx: NodeContext) -> Results:
-    """Only the element type is known."""
-    return [_sequence(Info(integer(ctx, "dtype", TensorProto.FLOAT) or 0))]
-
-
 @infers("SequenceInsert")
 def sequence_insert(ctx: NodeContext) -> Results:
     """Inputs sequence, tensor, position."""
     return [_sequence(common(ctx, _items(ctx.input(0)), ctx.input(1)))]
-
-
-@infers("SequenceErase")
-def sequence_erase(ctx: NodeContext) -> Results:
-    """Inputs sequence, position."""
-    return [_sequence(_items(ctx.input(0)))]
 
 
 @infers("SequenceAt")
@@ -113,23 +97,3 @@ def concat_from_sequence(ctx: NodeContext) -> Results:
         return [Info(element.dtype)]
     rest = shape[axis:] if new_axis else shape[axis + 1 :]
     return [Info(element.dtype, (*shape[:axis], ctx.fresh(), *rest))]
-
-
-@infers("Optional")
-def optional(ctx: NodeContext) -> Results:
-    """The input wrapped; without one, an empty value of the type in the attribute."""
-    x = ctx.input(0)
-    if x is not None:
-        return [Info(container="optional", element=x)]
-    declared = ctx.attribute("type")
-    element = type_proto_to_info(declared) if isinstance(declared, onnx.TypeProto) else UNKNOWN
-    return [Info(container="optional", element=element)]
-
-
-@infers("OptionalGetElement")
-def optional_get_element(ctx: NodeContext) -> Results:
-    """The wrapped value; since operator set 18 the input may be unwrapped already."""
-    x = ctx.input(0)
-    if x is not None and x.container == "optional":
-        return [x.element]
-    return [x if ctx.opset >= 18 else None]

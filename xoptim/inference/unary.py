@@ -99,13 +99,6 @@ def cast_like(ctx: NodeContext) -> Results:
     return (_converted(ctx, dtype_of(ctx.input(1))),)
 
 
-@infers("BitCast")
-def bit_cast(ctx: NodeContext) -> Results:
-    """The same bits as another type of the same width."""
-    to = ctx.attribute("to", 0)
-    return (Info(to if type(to) is int else 0, shape_of(ctx.input(0))),)
-
-
 def _converted(ctx: NodeContext, dtype: int) -> Info:
     x = ctx.input(0)
     if x is None or x.container:

@@ -21,9 +21,6 @@ class OptimizePass(FunctionalPass):
         verify: as for `xoptim.optimize`: compare the result with the given model in onnxruntime.
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
-    Attributes:
-        report: the `OptimizationReport` of the last call, ``None`` before the first one.
-
     Raises:
         XoptimError: a call raises what `xoptim.optimize` raises; ``onnx_ir.passes.Sequential`` wraps it in a ``PassError``.
     """
@@ -38,6 +35,7 @@ class OptimizePass(FunctionalPass):
         self.options = options
         self.verify = verify
         self.changes = changes
+        # the `OptimizationReport` of the last call, ``None`` before the first one
         self.report: OptimizationReport | None = None
 
     def call(self, model: ir.Model) -> PassResult:

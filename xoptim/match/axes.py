@@ -28,19 +28,13 @@ Labels = tuple[int, ...]
 
 
 class Operand(NamedTuple):
-    """The axes of an operand.
+    """The axes of an operand."""
 
-    Attributes:
-        labels: one for each axis.
-        whole: labels along which a position of the result may need other positions of the operand than its own.
-        broadcasts: whether it may have fewer axes than the result: its axes are the last ones then.
-        is_apart: whether it has only certain axes, in a fixed order, like indices.
-    """
-
-    labels: Labels
+    labels: Labels  # one for each axis
+    # labels along which a position of the result may need other positions of the operand than its own
     whole: frozenset[int] = frozenset()
-    broadcasts: bool = False
-    is_apart: bool = False
+    broadcasts: bool = False  # whether it may have fewer axes than the result: its axes are the last ones then
+    is_apart: bool = False  # whether it has only certain axes, in a fixed order, like indices
 
 
 class Numbers(NamedTuple):
@@ -130,16 +124,10 @@ class Axes:
         return replace(self, operands=tuple(operands), results=tuple(map(changed, self.results)))
 
     def parts(self, shapes: Sequence[Shape | None], label: int, size: Dim, drops: bool = False) -> dict[int, int] | None:
-        """The axis of each operand that is needed in the same part as the results, by place.
+        """The axis of each operand, by place, that is needed in the same part as the results, whose axis ``label`` is cut.
 
-        Args:
-            shapes: of the operands.
-            label: of the axis that is cut.
-            size: of that axis in the results.
-            drops: whether the part is one position, and the axis goes.
-
-        Returns:
-            ``None`` if the results need more than the parts, or none.
+        ``size`` is the size of that axis in the results; ``drops`` says whether the part is one position, and the axis goes.
+        ``None`` if the results need more than the parts, or none.
         """
         if drops and (label in self.fixed or label in self.names.values()):
             return None
@@ -167,14 +155,10 @@ class Axes:
 def parameters(
     g: GraphView, node: Node, axes: Axes, entries: Mapping[int, Any] | None = None, cut: int | None = None
 ) -> dict[str | int, Any]:
-    """The parameters that change when the axes of a node do, by name, or by place if they are operands.
+    """The parameters that change when a node gets these axes, by name, or by place if they are operands.
 
-    Args:
-        g: the graph.
-        node: the node as it is.
-        axes: its axes as they will be.
-        entries: numbers for new labels, for parameters that have one for each axis.
-        cut: label of an axis that is cut.
+    ``entries`` are numbers for new labels, for parameters that have one for each axis; ``cut`` is the label of an axis that
+    is cut.
     """
     found: dict[str | int, Any] = {}
     for name, label in axes.names.items():
@@ -223,11 +207,7 @@ def rewritten(
 
 
 def axis_of(g: GraphView, node: Node) -> int | None:
-    """The attribute ``axis`` of a node, its schema default included, counted from the front of its first operand.
-
-    Returns:
-        ``None`` when it is negative and the rank is unknown.
-    """
+    """The attribute ``axis`` of a node, or its default, from the front of its first operand; ``None`` when it is not known."""
     axis = node.get_attribute("axis")
     rank = g.info(node.input[0]).rank
     if not isinstance(axis, int) or (axis < 0 and rank is None):
@@ -261,10 +241,7 @@ def reduced_axes(g: GraphView, node: Node) -> set[int] | None:
 def axes_of(g: GraphView, node: Node, shapes: Mapping[str, Shape] | None = None) -> Axes | None:
     """The axes of a node; ``None`` when its operator is not described, or a shape or parameter that matters is not known.
 
-    Args:
-        g: the graph.
-        node: the node.
-        shapes: of operands that have others than in the graph.
+    ``shapes`` are shapes of operands that have others than in the graph.
     """
     describe = None if node.domain else DESCRIBED.get(node.op_type)
     given = shapes or {}

@@ -12,16 +12,10 @@ from xoptim.match.view import GraphBuilderPatternOptimization, runs
 
 
 class Unmet(NamedTuple):
-    """A declared condition that an operand does not satisfy.
+    """A declared condition that an operand does not satisfy."""
 
-    Attributes:
-        attribute: class attribute that declares it.
-        operand: name of the operand in the graph.
-        reason: the reason.
-    """
-
-    attribute: str
-    operand: str
+    attribute: str  # class attribute that declares it
+    operand: str  # name of the operand in the graph
     reason: str
 
 
@@ -42,12 +36,7 @@ class DeclaredConditions(PatternOptimization):
     kernels: ClassVar[Mapping[str, str]] = {}
 
     def unmet(self, g: GraphBuilderPatternOptimization, captured: Mapping[str, Any]) -> Unmet | None:
-        """The first condition that does not hold, ``None`` when all do.
-
-        Args:
-            g: the view of the graph.
-            captured: names of results by their names in the pattern.
-        """
+        """The first condition that does not hold, ``None`` when all do; ``captured`` are results by names in the pattern."""
         for name in self.constant_operands:
             operand = captured.get(name)
             if operand and not g.is_constant(operand):
@@ -72,14 +61,7 @@ class DeclaredConditions(PatternOptimization):
         return None
 
     def check_declarations(self, captured: Collection[str]) -> None:
-        """Check that conditions are declared for operands of the pattern only.
-
-        Args:
-            captured: names that the pattern captures.
-
-        Raises:
-            PatternError: when one is declared for another name.
-        """
+        """Check that conditions are declared for captured names only; raises PatternError for another one."""
         declared: dict[str, Iterable[str]] = {
             "constant_operands": self.constant_operands,
             "operand_types": self.operand_types,

@@ -35,17 +35,9 @@ def pattern_class(
 ) -> type[Made]:
     """A class of a pattern or a pass, like one that is written in a module.
 
-    Args:
-        base: class to derive it from.
-        name: of the class, with or without the suffix ``Pattern``; characters that are invalid in a class name are dropped.
-        module: the name of its module.
-        doc: docstring.
-        metadata: class attributes (see `metadata_of`). The exactness is ``rounding`` unless given, since equal bits are not
-            guaranteed.
-        members: further attributes of the class; they override ``metadata``.
-
-    Raises:
-        TypeError: when a class attribute is unknown or has an invalid value.
+    Characters of ``name`` that are invalid in a class name are dropped. ``metadata`` are class attributes (see
+    `metadata_of`), with the exactness ``rounding`` unless given, since equal bits are not guaranteed; ``members`` override
+    them. Raises `TypeError` when a class attribute is unknown or has an invalid value.
     """
     given = {"exactness": "rounding", **checked(base, metadata)}
     name = re.sub(r"\W", "", name).removesuffix("Pattern") + "Pattern"

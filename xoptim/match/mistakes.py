@@ -20,9 +20,8 @@ _CALL_WITH_MANY: Final = dis.opmap["CALL_FUNCTION_EX"]  # f(**values); instructi
 def check_description(name: str, variants: Sequence[Trace]) -> None:
     """Check the nodes, parameters and captures of the variants of a traced pattern.
 
-    Raises:
-        PatternError: when an operator, attribute or number of operands does not exist, when a parameter is not read, a name is
-            captured twice, or nothing is returned.
+    Raises `PatternError` when an operator, attribute or number of operands does not exist, when a parameter is not read, a
+    name is captured twice, or nothing is returned.
     """
     file = variants[0].file
     for found in variants:

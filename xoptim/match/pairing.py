@@ -19,12 +19,6 @@ class Pairing:
 
     Each method that pairs returns whether the pair fits. When it does not, pairs may have been made in part: `alternatives`
     takes them back.
-
-    Attributes:
-        names: result name in each register, ``None`` until it is known.
-        nodes: graph node of each pattern node.
-        extra: the inner graph nodes of trees of an associative operator.
-        attributes: captured attributes, and captured lists of results.
     """
 
     __slots__ = ("attributes", "extra", "g", "names", "nodes", "program")
@@ -32,10 +26,10 @@ class Pairing:
     def __init__(self, program: Program, g: GraphBuilderPatternOptimization) -> None:
         self.program = program
         self.g = g
-        self.names: list[str | None] = [None] * program.size
-        self.nodes: list[Node | None] = [None] * program.count
-        self.extra: list[Node] = []
-        self.attributes: dict[str, Any] = {}
+        self.names: list[str | None] = [None] * program.size  # result name in each register, ``None`` until it is known
+        self.nodes: list[Node | None] = [None] * program.count  # graph node of each pattern node
+        self.extra: list[Node] = []  # the inner graph nodes of trees of an associative operator
+        self.attributes: dict[str, Any] = {}  # captured attributes, and captured lists of results
 
     @property
     def bound(self) -> list[Node]:

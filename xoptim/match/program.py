@@ -78,10 +78,8 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
     The anchor is the most selective node (see `_selectivity`), the last one among equals; of the operators in ``anchors``, if
-    there are any.
-
-    Raises:
-        TypeError: when the pattern is empty, not connected, returns results that it does not compute, or has no such anchor.
+    there are any. Raises `TypeError` when the pattern is empty, not connected, returns results that it does not compute, or
+    has no such anchor.
     """
     anchor = _anchor(trace, anchors)
     steps: list[Step] = []

@@ -54,23 +54,14 @@ class Refusal:
 
 
 class Misfit(NamedTuple):
-    """The reason why nodes that fit one by one are not a match.
+    """The reason why nodes that fit one by one are not a match."""
 
-    Attributes:
-        node: the node that does not fit.
-        reason: the reason.
-        values: names of the results that the condition is about.
-        line: of the condition; the line of the anchor in the pattern when 0.
-        file: of the condition; the file of the pattern when empty.
-        is_general: whether a refusal sent by the condition itself replaces this one.
-    """
-
-    node: Node
+    node: Node  # the node that does not fit
     reason: str
-    values: tuple[str, ...] = ()
-    line: int = 0
-    is_general: bool = False
-    file: str = ""
+    values: tuple[str, ...] = ()  # names of the results that the condition is about
+    line: int = 0  # of the condition; the line of the anchor in the pattern when 0
+    is_general: bool = False  # whether a refusal sent by the condition itself replaces this one
+    file: str = ""  # of the condition; the file of the pattern when empty
 
 
 COMPLETE = 1_000_000

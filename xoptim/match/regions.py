@@ -17,15 +17,11 @@ Form = Any
 
 
 class Carried(NamedTuple):
-    """A node that works in another form.
+    """A node that works in another form."""
 
-    Attributes:
-        operands: the form of each operand, by its place, that is needed in another one; all others stay.
-        changed: parameters that change (`xoptim.match.axes.parameters`).
-    """
-
+    # the form of each operand, by its place, that is needed in another one; all others stay
     operands: Mapping[int, Form]
-    changed: Mapping[str | int, Any]
+    changed: Mapping[str | int, Any]  # parameters that change (`xoptim.match.axes.parameters`)
 
     def whole(self, node: Node) -> set[str]:
         """The operands that stay as they are."""
@@ -34,17 +30,11 @@ class Carried(NamedTuple):
 
 @dataclass
 class Region:
-    """Nodes that can work in another form.
+    """Nodes that can work in another form."""
 
-    Attributes:
-        forms: of the values that they read or write, the first ones first.
-        nodes: in the order in which they were found.
-        stopped: the first node next to it that cannot.
-    """
-
-    forms: dict[str, Form]
-    nodes: dict[Node, Carried] = field(default_factory=dict)
-    stopped: Node | None = None
+    forms: dict[str, Form]  # of the values that they read or write, the first ones first
+    nodes: dict[Node, Carried] = field(default_factory=dict)  # in the order in which they were found
+    stopped: Node | None = None  # the first node next to it that cannot
 
     @property
     def sources(self) -> dict[str, Form]:
@@ -66,10 +56,7 @@ class Region:
     def written(self, g: PatternRewriter, names: dict[str, str], outputs: Mapping[str, Sequence[str]]) -> list[Node]:
         """The nodes in the other form, in the order of the graph.
 
-        Args:
-            g: makes the nodes.
-            names: of the sources in their forms; names of results are added.
-            outputs: names that results must have.
+        ``names`` are the sources in their forms; names of results are added. Results must have the names in ``outputs``.
         """
         made: list[Node] = []
         for node in sorted(self.nodes, key=lambda n: n.label):
@@ -81,14 +68,9 @@ class Region:
 
 
 def region_above(g: GraphView, reader: Node, form: Form, carry: Callable[[Node, Form], Carried | None], most: int) -> Region:
-    """The nodes above a node, each of one result, that nothing else reads as it is.
+    """The nodes above a node, each of one result, that nothing else reads as it is; at most ``most``.
 
-    Args:
-        g: the graph.
-        reader: the node, which needs its first operand in another form.
-        form: that form.
-        carry: returns how a node works when its result has a form.
-        most: most nodes of the region.
+    ``reader`` needs its first operand in ``form``; ``carry`` returns how a node works when its result has a form.
     """
     region = Region({reader.input[0]: form})
     while len(region.nodes) < most:
@@ -120,13 +102,10 @@ def _last_above(
 
 
 def region_below(g: GraphView, forms: dict[str, Form], carry: Callable[[Node], Carried | None], most: int) -> Region:
-    """The nodes that read values in another form, in the order of the graph: all operands of a node are settled before it.
+    """The nodes, at most ``most``, that read values in another form, in the order of the graph.
 
-    Args:
-        g: the graph.
-        forms: of values; forms of results are added.
-        carry: returns how a node works; adds the forms of its results, and of other values that it needs.
-        most: most nodes of the region.
+    All operands of a node are settled before it. ``carry`` returns how a node works, and adds to ``forms`` the forms of its
+    results, and of other values that it needs.
     """
     region = Region(forms)
     pending = {reader for name in forms for reader in g.next_nodes(name)}

@@ -343,14 +343,10 @@ class Judgement(NamedTuple):
 
 @cache
 def judge(op_type: str, version: int) -> Judgement:
-    """The judgement of a change of an operator of the standard domain.
+    """The judgement of the change of a standard operator that an operator set defines anew.
 
     A change without an adapter is accepted when the operator only got more element types, and its text is the same; or when
     every call stays valid and the change was reviewed.
-
-    Args:
-        op_type: operator.
-        version: operator set that defines it anew.
     """
     step = (op_type, version)
     if step in ADAPTERS:
@@ -373,8 +369,7 @@ def is_unchanged(op_type: str, start: int, target: int) -> bool:
 def raised(call: Call) -> list[Call]:
     """The calls, in order, that compute the same as one call in the operator set to which its node is raised.
 
-    Raises:
-        Refused: when there are none; ``version`` is the operator set that changed the operator.
+    Raises `Refused` when there are none; ``version`` is the operator set that changed the operator.
     """
     target = call.scratch.target
     while (version := next_version(call.op_type, call.version, target)) is not None:

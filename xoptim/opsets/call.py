@@ -22,25 +22,17 @@ _MARK: Final = "\0"
 
 
 class Refused(Exception):  # noqa: N818 - a reason, which becomes an error or an older operator set
-    """A call cannot be raised to an operator set; the message is the reason.
-
-    Attributes:
-        version: the operator set that changed the operator.
-    """
+    """A call cannot be raised to an operator set; the message is the reason."""
 
     def __init__(self, reason: str, version: int = 0) -> None:
         super().__init__(reason)
-        self.version = version
+        self.version = version  # the operator set that changed the operator
 
 
 class Scratch:
     """Shared by the calls that replace one node: facts of the graph, and names and constants that do not exist yet.
 
     The graph is left unchanged. A new name has a mark, which no name of a model contains, until the node is replaced.
-
-    Args:
-        graph: the graph of the node.
-        target: the operator set to raise to.
     """
 
     __slots__ = ("_count", "constants", "graph", "target")
@@ -72,17 +64,7 @@ def hint_of(name: str) -> str | None:
 
 
 class Call:
-    """One call of an operator of the standard domain.
-
-    Attributes:
-        op_type: operator.
-        version: operator set in which the call is expressed.
-        inputs: names of the operands, ``""`` for one that is left out.
-        outputs: names of the results, likewise.
-        attributes: attributes by name.
-        before: calls to run before it, in order.
-        after: calls to run after it, in order.
-    """
+    """One call of an operator of the standard domain."""
 
     __slots__ = ("after", "attributes", "before", "inputs", "op_type", "outputs", "scratch", "version")
 
@@ -96,13 +78,13 @@ class Call:
         attributes: Mapping[str, Any],
     ) -> None:
         self.scratch = scratch
-        self.version = version
-        self.op_type = op_type
-        self.inputs = list(inputs)
-        self.outputs = list(outputs)
-        self.attributes = dict(attributes)
-        self.before: list[Call] = []
-        self.after: list[Call] = []
+        self.version = version  # operator set in which the call is expressed
+        self.op_type = op_type  # operator
+        self.inputs = list(inputs)  # names of the operands, ``""`` for one that is left out
+        self.outputs = list(outputs)  # names of the results, likewise
+        self.attributes = dict(attributes)  # attributes by name
+        self.before: list[Call] = []  # calls to run before it, in order
+        self.after: list[Call] = []  # calls to run after it, in order
 
     @classmethod
     def of(cls, node: Node, graph: Graph, target: int) -> Call:
@@ -133,8 +115,7 @@ class Call:
     def get(self, name: str) -> Any:
         """The value of an attribute, its default when it is absent, ``None`` without a default.
 
-        Raises:
-            Refused: when the value is a reference to an attribute of the local function that contains the call.
+        Raises `Refused` when the value is a reference to an attribute of the local function that contains the call.
         """
         value = self.attributes.get(name)
         if isinstance(value, AttributeReference):
@@ -171,8 +152,7 @@ class Call:
     def number(self, value: float, place: int, hint: str) -> str:
         """The name of a new number that has the element type of an operand, which is converted at run time if it is unknown.
 
-        Raises:
-            Refused: when the type is unknown, and the operator set has no operator for that.
+        Raises `Refused` when the type is unknown, and the operator set has no operator for that.
         """
         dtype = self.info(place).dtype
         if dtype:
@@ -182,14 +162,7 @@ class Call:
         return self.make("CastLike", [self.constant(value, np.float32, hint), self.inputs[place]])
 
     def make(self, op_type: str, inputs: Sequence[str], *, version: int = 0, **attributes: Any) -> str:
-        """Add a call of an operator before this one; returns the name of its result.
-
-        Args:
-            op_type: operator.
-            inputs: its operands.
-            version: operator set in which it is expressed; the newest by default.
-            **attributes: its attributes.
-        """
+        """Add a call of an operator, by default in its newest form, before this one; returns the name of its result."""
         result = self.scratch.new_name(f"{op_type.lower()}_out")
         self.before.append(Call(self.scratch, version or self.scratch.target, op_type, inputs, [result], attributes))
         return result
@@ -200,14 +173,7 @@ class Call:
         return self.make("Shape", self.inputs[:1], start=axis, **end)
 
     def finish(self, op_type: str, operands: Sequence[str], place: int = 0, **attributes: Any) -> None:
-        """Have another call compute a result of this one from it.
-
-        Args:
-            op_type: operator of the other call.
-            operands: its operands after the first one, which is the result of this call under a new name.
-            place: the result.
-            **attributes: attributes of the other call.
-        """
+        """Have another call compute the result at a place from this one; ``operands`` are those after the first one."""
         result, name = self.outputs[place], self.scratch.new_name(f"{self.op_type.lower()}_out")
         self.outputs[place] = name
         self.after.insert(0, Call(self.scratch, self.scratch.target, op_type, [name, *operands], [result], attributes))

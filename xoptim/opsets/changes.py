@@ -73,12 +73,7 @@ def next_version(op_type: str, version: int, target: int) -> int | None:
 
 @cache
 def breaks(op_type: str, version: int) -> tuple[str, ...]:
-    """The parts that a call may have before an operator set, and not in it; empty when all calls stay valid.
-
-    Args:
-        op_type: operator.
-        version: operator set that defines it anew.
-    """
+    """The parts that a call may have before an operator set, and not in it; empty when all calls stay valid."""
     return tuple(_breaks(*_pair(op_type, version)))
 
 

@@ -25,22 +25,14 @@ _INSIDE: Final = {"Bernoulli": "RandomUniformLike"}
 
 
 class RaiseOperatorSet(Step):
-    """Raises a model to a newer standard operator set.
-
-    Args:
-        target: version of the set; ``"newest"`` for `newest_for`, ``None`` to leave the model unchanged.
-        provider: execution provider.
-
-    Attributes:
-        has_raised: whether it has changed the set.
-    """
+    """Raises a model to a standard operator set: ``"newest"`` for `newest_for`, ``None`` to leave the model unchanged."""
 
     title = "raise_operator_set"
 
     def __init__(self, target: int | Literal["newest"] | None, provider: str) -> None:
         self.target = target
         self.provider = provider
-        self.has_raised = False
+        self.has_raised = False  # whether it has changed the set
 
     def run(self, model: Model) -> int:
         """Raise the model; returns the number of nodes replaced, and raises as `raise_model` does."""
@@ -74,17 +66,10 @@ def _loads(version: int) -> bool:
 
 
 def newest_for(model: Model, provider: str) -> int:
-    """The newest operator set that a provider supports for a model as well as the present one.
+    """The newest operator set that a provider supports for a model, left unchanged, as well as the present one; else that.
 
-    That is the newest set that onnxruntime loads in which every node can be expressed, and in which no operator loses a kernel
+    It is the newest set that onnxruntime loads in which every node can be expressed, and in which no operator loses a kernel
     or gets a slower one: neither one of the model, nor one of those that fusions write, which are the reason to raise a model.
-
-    Args:
-        model: the model. It is left unchanged.
-        provider: execution provider.
-
-    Returns:
-        The present set when no newer one is supported as well.
     """
     target = newest_that_loads()
     present = model.opsets.get("", onnx.defs.onnx_opset_version())

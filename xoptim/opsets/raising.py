@@ -23,47 +23,28 @@ OLDEST_IR = 3
 
 @dataclass(slots=True)
 class Plan:
-    """The changes that raise a model to an operator set.
+    """The changes that raise a model to an operator set."""
 
-    Attributes:
-        target: the operator set.
-        graphs: the main graph, and the bodies of local functions, that are raised.
-        calls: for each node that changes, the calls that replace it.
-    """
-
-    target: int
+    target: int  # the operator set
+    # the main graph, and the bodies of local functions, that are raised
     graphs: dict[Graph, None] = field(default_factory=dict)
-    calls: dict[Node, list[Call]] = field(default_factory=dict)
+    calls: dict[Node, list[Call]] = field(default_factory=dict)  # for each node that changes, the calls that replace it
 
 
 class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
-    """A node cannot be expressed in an operator set.
-
-    Attributes:
-        version: the first operator set that excludes it.
-    """
+    """A node cannot be expressed in an operator set."""
 
     def __init__(self, message: str, version: int) -> None:
         super().__init__(message)
-        self.version = version
+        self.version = version  # the first operator set that excludes it
 
 
 def raise_model(model: Model, target: int) -> int:
     """Raise a model in place: its graphs, subgraphs and local functions compute the same in a newer operator set.
 
-    Operator sets of other domains stay as they are. A model that has the operator set, or imports none of the standard domain,
-    is left unchanged.
-
-    Args:
-        model: the model.
-        target: version of the standard operator set.
-
-    Returns:
-        Number of nodes that were replaced.
-
-    Raises:
-        ModelError: when the model has a newer set already, the set is unknown, or a node cannot be expressed in it. The model
-            is then unchanged.
+    Operator sets of other domains stay as they are. A model that has the operator set, or imports none of the standard
+    domain, is left unchanged. Returns the number of nodes that were replaced. Raises `ModelError` when the model has a newer
+    set already, the set is unknown, or a node cannot be expressed in it. The model is then unchanged.
     """
     check_target(model, target)
     if model.opsets.get("", target) == target:
@@ -83,8 +64,7 @@ def check_target(model: Model, target: int) -> None:
 def plan(model: Model, target: int) -> Plan:
     """The changes that raise a model to an operator set. The model is left unchanged.
 
-    Raises:
-        CannotBeRaised: when a node cannot be expressed in the operator set.
+    Raises `CannotBeRaised` when a node cannot be expressed in the operator set.
     """
     found = Plan(target)
     if model.shell.training_info:
@@ -149,8 +129,7 @@ def _check_calls(calls: list[Call], model: Model, target: int) -> None:
 def carry_out(model: Model, planned: Plan) -> int:
     """Carry out a plan for a model; returns the number of nodes that were replaced.
 
-    Raises:
-        ModelError: when a new node contradicts the types or shapes that are known. Do not use the model then.
+    Raises `ModelError` when a new node contradicts the types or shapes that are known. Do not use the model then.
     """
     target = planned.target
     for graph in planned.graphs:

@@ -65,57 +65,36 @@ def _ignore(_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofOptions:
-    """Options of a proof.
+    """Options of a proof."""
 
-    Attributes:
-        checks: options of the comparison; one report is made for each of its providers.
-        whole: whether the result is compared with the original.
-        each: whether each rewrite is checked alone too.
-        bisect: whether to look for a rewrite that makes the model compute something else, and to optimize again without it.
-        inline: whether to replace calls of local functions by their bodies first.
-        on_loaded: called when the model is loaded, before any rewrite.
-        on_step: called with a description of the next step.
-        draft: keeps the weights of the result in a file; by default the protobuf holds those that have changed.
-    """
-
+    # Options of the comparison; one report is made for each of its providers
     checks: ValidationOptions = field(default_factory=ValidationOptions)
-    whole: bool = True
-    each: bool = False
+    whole: bool = True  # whether the result is compared with the original
+    each: bool = False  # whether each rewrite is checked alone too
+    # Whether to look for a rewrite that makes the model compute something else, and to optimize again without it
     bisect: bool = True
-    inline: bool = False
-    on_loaded: OnLoaded = _ignore
-    on_step: Callable[[str], object] = _ignore
+    inline: bool = False  # whether to replace calls of local functions by their bodies first
+    on_loaded: OnLoaded = _ignore  # called when the model is loaded, before any rewrite
+    on_step: Callable[[str], object] = _ignore  # called with a description of the next step
+    # Keeps the weights of the result in a file; by default the protobuf holds those that have changed
     draft: Draft | None = None
 
 
 @dataclass(slots=True)
 class Proof:
-    """An optimized model, and its comparison with the original.
+    """An optimized model, and its comparison with the original."""
 
-    Attributes:
-        builder: the optimized model.
-        proto: the same as a protobuf.
-        base_dir: folder of the external data of ``proto``.
-        before: number of nodes by operator in the original, subgraphs included.
-        load_seconds: reading and shape inference.
-        optimize_seconds: rewriting and export.
-        validate_seconds: the comparison with the original.
-        opset_before: operator set of ONNX that the original imports, 0 for none.
-        reports: one for each provider; empty without a comparison.
-        each: the check of each single rewrite, if it was made.
-        left_out: the rewrites that were left out because they made the model compute something else.
-    """
-
-    builder: GraphBuilder
-    proto: onnx.ModelProto
-    base_dir: Path | None
-    before: dict[str, int]
-    load_seconds: float
-    optimize_seconds: float
-    opset_before: int = 0
-    validate_seconds: float = 0.0
-    reports: list[ValidationReport] = field(default_factory=list)
-    each: EachCheck | None = None
+    builder: GraphBuilder  # the optimized model
+    proto: onnx.ModelProto  # the same as a protobuf
+    base_dir: Path | None  # folder of the external data of ``proto``
+    before: dict[str, int]  # number of nodes by operator in the original, subgraphs included
+    load_seconds: float  # reading and shape inference
+    optimize_seconds: float  # rewriting and export
+    opset_before: int = 0  # operator set of ONNX that the original imports, 0 for none
+    validate_seconds: float = 0.0  # the comparison with the original
+    reports: list[ValidationReport] = field(default_factory=list)  # one for each provider; empty without a comparison
+    each: EachCheck | None = None  # the check of each single rewrite, if it was made
+    # the rewrites that were left out because they made the model compute something else
     left_out: list[Culprit] = field(default_factory=list)
 
     @property
@@ -135,11 +114,7 @@ class Proof:
         return size_of(self.proto)
 
     def to_bytes(self) -> bytes:
-        """The optimized model as bytes that refer to no file.
-
-        Raises:
-            ModelError: when it does not fit into a protobuf.
-        """
+        """The optimized model as bytes that refer to no file; raises ModelError when it does not fit into a protobuf."""
         return serialized(self.proto, self.base_dir)
 
     @property
@@ -153,11 +128,6 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
     """Optimize a model and compare it with the original; when it computes something else, again without the culprit.
 
     A warning is logged for each rewrite that is left out.
-
-    Args:
-        model: the original.
-        options: of the optimization.
-        proof: options of the proof.
 
     Raises:
         ModelError: the model cannot be read.

@@ -122,16 +122,12 @@ def unused_inputs(graph: Graph) -> list[str]:
 
 
 class DropUnusedInputs(Step):
-    """Removes the inputs of the model that nothing reads.
-
-    Attributes:
-        dropped: their names.
-    """
+    """Removes the inputs of the model that nothing reads."""
 
     title = "drop_unused_inputs"
 
     def __init__(self) -> None:
-        self.dropped: list[str] = []
+        self.dropped: list[str] = []  # their names
 
     def run(self, model: Model) -> int:
         """Remove the inputs; returns how many."""

@@ -48,22 +48,15 @@ _REFUSED = "a node of the subgraph would fail for certain, so that no runtime wo
 
 
 class FoldConstants(GraphPass):
-    """Computes results that depend on constants only.
-
-    Args:
-        growth: counts the bytes that are added to the model.
-        send: sends an event for each folded node, and for each refusal with its reason.
-
-    Attributes:
-        rounds: whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
-            products of computed ones.
-    """
+    """Computes results that depend on constants only; ``send`` gets an event for each folded node, and for each refusal."""
 
     title = "constant_folding"
     exactness = "rounding"
 
     def __init__(self, growth: Growth, send: Send) -> None:
         self.growth = growth
+        # Whether a run has stored floating-point results: runtimes sum products of stored matrices in another order than
+        # products of computed ones
         self.rounds = False
         self._send = send
 
@@ -80,12 +73,7 @@ class FoldConstants(GraphPass):
 
 
 class WriteExpanded(Step):
-    """Writes partly held constants as nodes where they do not fit whole into the model, after all folding.
-
-    Args:
-        growth: counts the bytes that folding adds to the model.
-        send: sends an event for each constant that is written as a node.
-    """
+    """Writes partly held constants as nodes where they do not fit whole into the model, after all folding."""
 
     title = "write_expanded"
 
@@ -121,13 +109,7 @@ class _Reading:
 
 
 class Folder:
-    """Folds the constants of one graph.
-
-    Args:
-        graph: the graph.
-        growth: counts the bytes that are added to the model.
-        send: sends an event for each folded node, and for each refusal with its reason.
-    """
+    """Folds the constants of one graph; ``send`` gets an event for each folded node, and for each refusal with its reason."""
 
     def __init__(self, graph: Graph, growth: Growth, send: Send) -> None:
         self.graph = graph
@@ -212,6 +194,8 @@ class Folder:
         operands = _operands(graph, node, self._pending)
         if operands is None or _stays(graph, node):
             return None
+        if node in self._growth.oversized:
+            return self._leave(node)
         waits = any(name in self._pending for name in node.input)
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
@@ -229,7 +213,7 @@ class Folder:
         results = None if waits else self._compute(node, inputs)
         if results is not None:
             return self._replace(node, list(map(Tensor.from_array, results)))
-        if node.domain in _EVALUATED and node.op_type not in _CRASHING and node not in self._growth.oversized:
+        if node.domain in _EVALUATED and node.op_type not in _CRASHING:
             self._region[node] = None
             self._pending.update(sizes)
             self._tentative = more
@@ -249,8 +233,7 @@ class Folder:
 
     def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
         """The result of a node if it repeats along axes because operands do: the model needs to hold a part of it only."""
-        is_asked = _may_repeat(self.graph, node) and node not in self._growth.oversized
-        results = self._compute(node, inputs) if is_asked else None
+        results = self._compute(node, inputs) if _may_repeat(self.graph, node) else None
         return None if results is None else expanded(self.graph, Tensor.from_array(results[0]), node)
 
     def _compute(self, node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:

@@ -29,18 +29,10 @@ _GROWN: Final = re.compile(r"(\d{1,18}) bytes of constants given, (-?\d{1,18}) a
 
 
 def allowed_growth(choice: int | str | None, size: int) -> int | None:
-    """Bytes that folding may add.
+    """Bytes that folding may add, ``None`` for no limit; ``size`` is the bytes of the constants of the model.
 
-    Args:
-        choice: a number of bytes, ``"500kB"``, ``"10%"`` (of the constants of the model) or ``"unlimited"``; ``None`` for a
-            tenth or 1 MB, whichever is more.
-        size: bytes of the constants of the model.
-
-    Returns:
-        ``None`` for no limit.
-
-    Raises:
-        ValueError: the choice is none of these.
+    A choice is a number of bytes, ``"500kB"``, ``"10%"`` (of the constants of the model) or ``"unlimited"``; ``None`` for a
+    tenth or 1 MB, whichever is more. Raises ValueError for any other choice.
     """
     if choice is None:
         return max(LEAST, int(_SHARE * size))
@@ -72,12 +64,10 @@ class Unfolded:
 
 
 class Growth:
-    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit.
+    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit (see `allowed_growth`).
 
-    Args:
-        choice: see `allowed_growth`.
-        size: bytes of the constants of the model as it was given.
-        added: bytes that folding has added to it before.
+    ``size`` is the bytes of the constants of the model as it was given, ``added`` the bytes that folding has added to it
+    before.
     """
 
     def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
@@ -135,13 +125,7 @@ class Growth:
 
 
 def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> int:
-    """Bytes of the constants that nothing reads any more when some nodes are gone.
-
-    Args:
-        graph: the graph of the nodes.
-        nodes: the nodes.
-        pending: bytes of further constants by name, which are not stored yet.
-    """
+    """Bytes of the constants that nothing reads any more when some nodes are gone; ``pending`` constants are not stored yet."""
     found = 0
     for name, uses in Counter(name for node in nodes for name in node.input if name).items():
         tensor = graph.initializers.get(name)
@@ -175,12 +159,7 @@ def stored_bytes(model: Model) -> int:
 
 
 def growth_of(model: Model, choice: int | str | None) -> Growth:
-    """Count the bytes that folding adds to a model, those included that it added when the model was optimized before.
-
-    Args:
-        model: the model.
-        choice: see `allowed_growth`.
-    """
+    """Count the bytes that folding adds to a model, those included that it added when the model was optimized before."""
     size = stored_bytes(model)
     entry = next((each.value for each in model.shell.metadata_props if each.key == _ENTRY), "")
     found = _GROWN.fullmatch(entry)
@@ -213,14 +192,9 @@ class NoteGrowth(Step):
 
 
 def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
-    """Write partly kept constants as nodes, the largest first, until the others fit whole into the model.
+    """Write partly kept constants as nodes, the largest first, until the others fit whole into ``limit`` bytes.
 
-    Args:
-        model: the model.
-        limit: bytes that all its constants may have; ``None`` for any number.
-
-    Returns:
-        The nodes, and the bytes of their results. All other constants are stored whole when the model is exported.
+    Returns the nodes, and the bytes of their results. All other constants are stored whole when the model is exported.
     """
     kept = [
         _Kept(tensor, graph, name)

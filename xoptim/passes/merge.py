@@ -138,15 +138,9 @@ def _twin(node: Node, candidates: Iterable[Node]) -> Node | None:
 def _merge_inside(graph: Graph, owner: Node, seen: Seen, former: Mapping[str, str], constants: Mapping[object, str]) -> int:
     """Make the subgraphs of a node read results of the graph in place of nodes that compute the same.
 
-    Args:
-        graph: the graph.
-        owner: a node with subgraphs, of the graph or of a subgraph.
-        seen: the nodes of the graph before it, by operator and operands.
-        former: see `MergeNodes`.
-        constants: names of small constants of the graph, by value.
-
-    Returns:
-        Number of nodes that are not computed any more.
+    ``owner`` is a node of the graph or of a subgraph; ``seen`` are the nodes of the graph before it, by operator and
+    operands; ``constants`` are names of small constants of the graph, by value. Returns the number of nodes that are not
+    computed any more.
     """
     count = 0
     functions = graph.model.function_operators()

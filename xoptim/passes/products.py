@@ -50,11 +50,9 @@ def _is_of_floats(graph: Graph, node: Node) -> bool:
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
-    """Whether an operand of a product was computed and is stored now, or the other way round.
+    """Whether an operand of a product was computed and is stored now, or the other way round, by `stored_operands`.
 
-    Args:
-        before: `stored_operands` of the original model.
-        after: `stored_operands` of the same model after rewriting. New products are compared with removed ones.
+    New products are compared with removed ones.
     """
     if any(before.get(node, operands) != operands for node, operands in after.items()):
         return True
@@ -68,16 +66,12 @@ def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
 
 
 class NoteProducts(Step):
-    """Records the products before blocks become functions, which runtimes replace by their bodies.
-
-    Attributes:
-        found: the products; ``None`` when it has not run.
-    """
+    """Records the products before blocks become functions, which runtimes replace by their bodies."""
 
     title = "note_products"
 
     def __init__(self) -> None:
-        self.found: Mapping[Node, Operands] | None = None
+        self.found: Mapping[Node, Operands] | None = None  # the products; ``None`` when it has not run
 
     def run(self, model: Model) -> int:
         """Record them; returns 0."""

@@ -19,18 +19,11 @@ from xoptim.graph.walk import reads
 def extract_part(
     proto: ModelProto, inputs: Sequence[str] = (), outputs: Sequence[str] = (), base_dir: Path | None = None
 ) -> ModelProto:
-    """The part of a model that computes some results from others.
+    """The part of a model, which is left unchanged, that computes some results from others.
 
-    Weights in files of their own stay there. Local functions, operator sets, metadata and quantization annotations come along.
-
-    Args:
-        proto: the model, which is left unchanged.
-        inputs: values that the part reads; inputs of the model that it needs besides become inputs too.
-        outputs: results that it computes; the outputs of the model by default.
-        base_dir: folder of the external data.
-
-    Raises:
-        ModelError: a name does not exist, an input is not needed, or an output is not computed.
+    Weights in files of their own stay there. Local functions, operator sets, metadata and quantization annotations come
+    along. Inputs of the model that the part needs besides ``inputs`` become inputs too; ``outputs`` are the model's by
+    default. Raises `ModelError` when a name does not exist, an input is not needed, or an output is not computed.
     """
     graph = load_model(proto, base_dir).graph
     ends = list(dict.fromkeys(outputs)) or list(graph.outputs)

@@ -16,21 +16,11 @@ from xoptim.preparation.ports import all_graphs, defined_names, fed_inputs
 
 
 def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tuple[int, list[str]]:
-    """Make the leading size of the inputs a dimension of this name, in place.
+    """Make the leading size of the inputs a dimension of this name, in place; returns the size, and the inputs that had it.
 
-    Constant shapes of Reshape that begin with this size compute it then; all other declarations are inferred anew. Whether the
-    model is right for other sizes is not proved here: see `xoptim.api.preparing.freed`.
-
-    Args:
-        proto: the model.
-        name: of the dimension.
-        base_dir: folder of its external data.
-
-    Returns:
-        The size before, and the names of the inputs that had it.
-
-    Raises:
-        ModelError: no input has a fixed leading size, or they have several, or the name is one of a dimension already.
+    Constant shapes of Reshape that begin with this size compute it then; all other declarations are inferred anew. Whether
+    the model is right for other sizes is not proved here: see `xoptim.api.preparing.freed`. Raises `ModelError` when no input
+    has a fixed leading size, or they have several, or the name is one of a dimension already.
     """
     leading = {value.name: value for value in fed_inputs(proto) if _leading(value)}
     sizes = {_leading(value) for value in leading.values()}

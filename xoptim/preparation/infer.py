@@ -13,10 +13,6 @@ def with_shapes(proto: ModelProto, base_dir: Path | None = None) -> ModelProto:
     """A copy of a model whose results are declared, in subgraphs too; unknown types and shapes are omitted.
 
     Declarations that contradict the operators are dropped.
-
-    Args:
-        proto: the model.
-        base_dir: folder of its external data.
     """
     model = load_model(proto, base_dir)
     found = export_model(model)

@@ -75,8 +75,7 @@ def named(proto: ModelProto, kind: str, name: str) -> ValueInfoProto:
 def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
     """Remove outputs of a model, in place; the nodes that computed them stay.
 
-    Raises:
-        ModelError: there is no such output, or none would be left.
+    Raises `ModelError` when there is no such output, or none would be left.
     """
     for name in names:
         proto.graph.output.remove(named(proto, "output", name))
@@ -85,15 +84,9 @@ def drop_outputs(proto: ModelProto, names: Sequence[str]) -> None:
 
 
 def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None = None) -> None:
-    """Make results of nodes outputs of the model, in place.
+    """Make results of nodes of the main graph outputs of the model, in place.
 
-    Args:
-        proto: the model.
-        names: results of nodes of the main graph.
-        base_dir: folder of its external data.
-
-    Raises:
-        ModelError: a name is not the name of a result, or its type is not known.
+    Raises `ModelError` when a name is not the name of a result, or its type is not known.
     """
     if not names:
         return
@@ -111,14 +104,9 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
 
 
 def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
-    """Give inputs and outputs of a model other names, in place.
+    """Give inputs and outputs of a model other names, by their old ones, in place.
 
-    Args:
-        proto: the model.
-        names: new names by old ones.
-
-    Raises:
-        ModelError: there is no such input or output, or a new name is empty or taken.
+    Raises `ModelError` when there is no such input or output, or a new name is empty or taken.
     """
     if not names:
         return

@@ -12,23 +12,14 @@ from xoptim.repeated.weights import LARGEST, stacked_bytes
 
 
 class Choice:
-    """The groups that are stacked.
-
-    Args:
-        sums: the sums of the graph.
-        groups: all groups.
-
-    Attributes:
-        groups: those that are stacked.
-        refused: the reason why others are not.
-    """
+    """The groups that are stacked."""
 
     def __init__(self, sums: Sums, groups: Iterable[Group]) -> None:
         self.sums = sums
         self.graph = graph = sums.graph
         left = LARGEST - stacked_bytes(graph.model)
-        self.groups: dict[Group, None] = {}
-        self.refused: dict[Group, str] = {}
+        self.groups: dict[Group, None] = {}  # those that are stacked
+        self.refused: dict[Group, str] = {}  # the reason why others are not
         for group in filter(_differs, groups):
             size = _stored_bytes(graph, group)
             if size <= left:

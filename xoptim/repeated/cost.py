@@ -12,41 +12,25 @@ from xoptim.graph.node import Node
 
 
 class Costs(NamedTuple):
-    """Nanoseconds that parts of the work of a node take on an execution provider.
+    """Nanoseconds that parts of the work of a node take on an execution provider."""
 
-    Attributes:
-        launch: a node.
-        handled: a node that works out shapes or positions first (Gather, Slice, Concat, Transpose, reductions, ...).
-        port: each operand and result after the first of a node that has any number of them.
-        lane: a Gather of a single position.
-        product: a product of matrices.
-        matrix: each matrix of a product whose right operand has several.
-        light: each element of an operator such as Add.
-        heavy: each element of an operator such as Tanh.
-        copied: each element that is copied.
-        reduced: each element that is reduced.
-        run: each run of elements that is copied, or combined with an operand that is broadcast.
-        spilled: each element more of a tensor that does not fit into the cache.
-        read: each element of the right matrix of a product.
-        packed: each element of it more where there are several rows, and it was not packed when the model was loaded.
-        multiplied: each multiplication of a product.
-    """
-
-    launch: float
+    launch: float  # a node
+    # a node that works out shapes or positions first (Gather, Slice, Concat, Transpose, reductions, ...)
     handled: float
-    port: float
-    lane: float
-    product: float
-    matrix: float
-    light: float
-    heavy: float
-    copied: float
-    reduced: float
-    run: float
-    spilled: float
-    read: float
+    port: float  # each operand and result after the first of a node that has any number of them
+    lane: float  # a Gather of a single position
+    product: float  # a product of matrices
+    matrix: float  # each matrix of a product whose right operand has several
+    light: float  # each element of an operator such as Add
+    heavy: float  # each element of an operator such as Tanh
+    copied: float  # each element that is copied
+    reduced: float  # each element that is reduced
+    run: float  # each run of elements that is copied, or combined with an operand that is broadcast
+    spilled: float  # each element more of a tensor that does not fit into the cache
+    read: float  # each element of the right matrix of a product
+    # each element of it more where there are several rows, and it was not packed when the model was loaded
     packed: float
-    multiplied: float
+    multiplied: float  # each multiplication of a product
 
 
 COSTS: Final[Mapping[str, Costs]] = {
@@ -80,13 +64,7 @@ _ACTIVATIONS: Final = frozenset(("LeakyRelu", "Relu", "Sigmoid", "Tanh"))
 
 
 class Estimate:
-    """The time of nodes, where all sizes that are not known have one value.
-
-    Args:
-        scope: the graph of the nodes, or the edit that they are in.
-        costs: of the execution provider.
-        size: the value.
-    """
+    """The time of nodes of a graph or an edit, where all sizes that are not known have one value."""
 
     def __init__(self, scope: Graph, costs: Costs, size: int) -> None:
         self.scope = scope

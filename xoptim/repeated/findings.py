@@ -17,11 +17,7 @@ from xoptim.repeated.sums import Sums
 def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:
     """For each group whether it is stacked, and what that changes; and the reason why nodes of one operator and level differ.
 
-    Args:
-        graph: the graph.
-        costs: of the execution provider.
-        fewest: number of nodes that a group has at least.
-        is_forced: whether groups are stacked that do not become faster.
+    A group has at least ``fewest`` nodes; ``is_forced`` says whether groups are stacked that do not become faster.
     """
     sums = Sums(graph)
     # Folding computes constants before.

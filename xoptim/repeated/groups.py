@@ -56,15 +56,11 @@ class Group:
 
 
 def find_groups(sums: Sums, fewest: int = 2) -> list[Group]:
-    """The groups of a graph, lower levels first: nodes of one level with equal settings, whose operands are alike too.
+    """The groups of a graph, lower levels first: ``fewest`` nodes of one level or more with equal settings and operands alike.
 
     The colour of a node is the number of its class: equal settings, level, and colours of the operands. One sweep from the
     lowest level up finds all colours, in time proportional to the number of operands. Settings take much longer to find than
     levels: only nodes with a peer of their operator and level are compared.
-
-    Args:
-        sums: the levels of the nodes of the graph.
-        fewest: number of nodes that a group has at least.
     """
     graph, found = sums.graph, dict[Hashable, Group]()
     colours = _Colours(graph)

@@ -21,17 +21,11 @@ LEAST: Final = 5000.0
 
 
 class Outlook(NamedTuple):
-    """The effect of stacking a region.
+    """The effect of stacking a region."""
 
-    Attributes:
-        nodes: number of nodes before and after.
-        times: estimated nanoseconds before and after, where they count.
-        obstacle: another reason to leave the region alone unless that is forced; empty when there is none.
-    """
-
-    nodes: tuple[int, int]
-    times: tuple[float, float] | None = None
-    obstacle: str = ""
+    nodes: tuple[int, int]  # number of nodes before and after
+    times: tuple[float, float] | None = None  # estimated nanoseconds before and after, where they count
+    obstacle: str = ""  # another reason to leave the region alone unless that is forced; empty when there is none
 
     @property
     def forced(self) -> Outlook:
@@ -57,12 +51,7 @@ class Outlook(NamedTuple):
 
 
 class Region:
-    """Groups that are connected.
-
-    Args:
-        sums: the sums of the graph.
-        groups: the groups, lower levels first.
-    """
+    """Connected groups, lower levels first."""
 
     def __init__(self, sums: Sums, groups: Sequence[Group]) -> None:
         self.sums = sums
@@ -70,11 +59,7 @@ class Region:
         self.groups = groups
 
     def rewrite(self, costs: Costs | None = None) -> bool:
-        """Replace the nodes by stacks; returns whether they were replaced.
-
-        Args:
-            costs: of the execution provider, for nodes that are stacked only if that is estimated to be faster.
-        """
+        """Replace the nodes by stacks, with ``costs`` only if that seems to be faster; returns whether they were replaced."""
         if costs is not None and (self._obstacle() or not self._may_be_faster(costs)):
             return False
         with Edit(self.graph) as edit:

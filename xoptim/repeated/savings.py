@@ -21,12 +21,8 @@ _OWN: Final = {"Gemm": 2, "LayerNormalization": 3, "Gather": 2}
 class StackNodes:
     """The nodes of the stack of a group: itself, those that make its operands, and the lanes that are read by themselves.
 
-    All questions take time in proportion to the size of this group or of the other one, whichever is smaller.
-
-    Args:
-        sums: the sums of the graph.
-        group: the group.
-        group_of: the groups that are stacked, by result.
+    All questions take time in proportion to the size of this group or of the other one, whichever is smaller. ``group_of``
+    has the groups that are stacked, by result.
     """
 
     def __init__(self, sums: Sums, group: Group, group_of: Mapping[str, Group]) -> None:

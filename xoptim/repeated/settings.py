@@ -19,38 +19,25 @@ STACKABLE: Final = frozenset((*_PLAIN, *_WITH_PARAMETERS, *_NORMALIZED))
 
 
 class Operand(NamedTuple):
-    """Properties that the operands of a group of nodes have in common.
+    """Properties that the operands of a group of nodes have in common."""
 
-    Attributes:
-        dtype: element type.
-        shape: the shape of each, known but for the names of its sizes.
-        is_constant: whether they are stored.
-    """
-
-    dtype: int
-    shape: tuple[Hashable, ...]
-    is_constant: bool
+    dtype: int  # element type
+    shape: tuple[Hashable, ...]  # the shape of each, known but for the names of its sizes
+    is_constant: bool  # whether they are stored
 
 
 class Settings(NamedTuple):
-    """Properties that nodes which are computed together have in common.
+    """Properties that nodes which are computed together have in common."""
 
-    Attributes:
-        own: operator, attributes, types and shapes of the results.
-        operands: for each operand its type and shape, or its value if it is a parameter, such as axes; "" for one left out.
-    """
-
-    own: tuple[Hashable, ...]
+    own: tuple[Hashable, ...]  # operator, attributes, types and shapes of the results
+    # for each operand its type and shape, or its value if it is a parameter, such as axes; "" for one left out
     operands: tuple[Hashable, ...]
 
 
 def settings(graph: Graph, node: Node, terms: Sequence[str] | None = None) -> Settings | None:
     """The settings of a node, ``None`` if it cannot be stacked.
 
-    Args:
-        graph: the graph.
-        node: the node.
-        terms: its operands, if it does not read them itself: the last Add of a sum represents the whole sum.
+    ``terms`` are its operands if it does not read them itself: the last Add of a sum represents the whole sum.
     """
     if node.domain or node.op_type not in STACKABLE or node.bodies or not all(node.output):
         return None

@@ -112,13 +112,7 @@ class RepeatedOnCpu(ModelPass):
 
 
 def stack(graph: Graph, costs: Costs | None = None, fewest: int = 2) -> int:
-    """Replace groups of nodes by stacks; returns their number.
-
-    Args:
-        graph: the graph.
-        costs: of the execution provider, if only regions are stacked that become faster.
-        fewest: number of nodes that a group has at least.
-    """
+    """Replace groups of ``fewest`` nodes or more by stacks, with ``costs`` only where that is faster; returns their number."""
     sums = Sums(graph)
     groups = find_groups(sums, fewest)
     if not groups:

@@ -19,21 +19,14 @@ _SUMMED: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.F
 
 @dataclass(eq=False, slots=True)
 class _Sum:
-    """The terms of an Add, and of the Adds that it adds up.
+    """The terms of an Add, and of the Adds that it adds up."""
 
-    Attributes:
-        kind: level and operator that most terms have in common; ``None`` for an Add of two terms that have nothing in common.
-        like: the terms of that kind.
-        others: all other terms.
-        nodes: the Adds.
-        level: the highest level of a term.
-    """
-
+    # level and operator that most terms have in common; ``None`` for an Add of two terms that have nothing in common
     kind: Hashable | None
-    like: list[str]
-    others: list[str]
-    nodes: list[Node]
-    level: int
+    like: list[str]  # the terms of that kind
+    others: list[str]  # all other terms
+    nodes: list[Node]  # the Adds
+    level: int  # the highest level of a term
 
     def take(self, other: _Sum) -> _Sum:
         """This sum with all of another one. The smaller one is copied, so that all sums take linear time or nearly so."""
@@ -51,13 +44,10 @@ class Sums:
 
     The Adds of ``((a + b) + c) + d``, or of ``(a + b) + (c + d)``, are one sum if terms are on one level and results of one
     operator, and nothing else reads what is between them. Other terms may come at any place: ``((x + a) + b) + c``.
-
-    Attributes:
-        graph: the graph.
-        levels: number of nodes on the longest path to each node; those within a sum have none.
     """
 
     graph: Graph
+    # number of nodes on the longest path to each node; those within a sum have none
     levels: dict[Node, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

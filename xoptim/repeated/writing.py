@@ -25,12 +25,7 @@ Written = tuple[str, int | None]
 
 
 class StackWriter:
-    """Makes the nodes of stacks in an edit.
-
-    Args:
-        graph: the graph.
-        edit: holds the new nodes.
-    """
+    """Makes the nodes of stacks in an edit."""
 
     def __init__(self, graph: Graph, edit: Edit) -> None:
         self.graph = graph

@@ -22,27 +22,16 @@ _FEWEST: Final = 3
 
 @dataclass(slots=True)
 class DrawnNode:
-    """A node.
+    """A node."""
 
-    Attributes:
-        op_type: its operator, with its domain outside the standard one.
-        name: its name, else its first result's.
-        path: the scopes around it.
-        inputs: numbers of the values that it reads; for a node with subgraphs, of their results too.
-        outputs: numbers of its results.
-        attributes: as text.
-        tag: the pattern that made it, as its metadata say.
-        is_constant: whether it only holds a constant: it is shown with its readers, and has no box.
-    """
-
-    op_type: str
-    name: str
-    path: Path
-    inputs: list[int]
-    outputs: list[int]
-    attributes: str
-    tag: str = ""
-    is_constant: bool = False
+    op_type: str  # its operator, with its domain outside the standard one
+    name: str  # its name, else its first result's
+    path: Path  # the scopes around it
+    inputs: list[int]  # numbers of the values that it reads; for a node with subgraphs, of their results too
+    outputs: list[int]  # numbers of its results
+    attributes: str  # as text
+    tag: str = ""  # the pattern that made it, as its metadata say
+    is_constant: bool = False  # whether it only holds a constant: it is shown with its readers, and has no box
 
 
 @dataclass(slots=True)

@@ -18,29 +18,17 @@ _CLEAR: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSubject:
-    """Facts about two models besides their graphs.
+    """Facts about two models besides their graphs."""
 
-    Attributes:
-        title: name of the original.
-        result: name of the result.
-        sizes: bytes of both, 0 for unknown ones.
-        opsets: operator set of ONNX of both, 0 for none.
-        exactness: weakest promise of the rewrites, if it is known.
-        validation: the comparisons; empty when there were none.
-        latency: the times of both, if they were measured.
-        operators: the time of each operator in both, if it was measured.
-        notes: label and text of further lines of the proof.
-    """
-
-    title: str
-    result: str
-    sizes: tuple[int, int] = (0, 0)
-    opsets: tuple[int, int] = (0, 0)
-    exactness: Exactness | None = None
-    validation: Sequence[ValidationReport] = ()
-    latency: BenchReport | None = None
-    operators: Sequence[Mapping[str, OperatorTime]] = ()
-    notes: Sequence[tuple[str, str]] = ()
+    title: str  # name of the original
+    result: str  # name of the result
+    sizes: tuple[int, int] = (0, 0)  # bytes of both, 0 for unknown ones
+    opsets: tuple[int, int] = (0, 0)  # operator set of ONNX of both, 0 for none
+    exactness: Exactness | None = None  # weakest promise of the rewrites, if it is known
+    validation: Sequence[ValidationReport] = ()  # the comparisons; empty when there were none
+    latency: BenchReport | None = None  # the times of both, if they were measured
+    operators: Sequence[Mapping[str, OperatorTime]] = ()  # the time of each operator in both, if it was measured
+    notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +57,19 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """The texts of a page.
-
-    Attributes:
-        status: the verdict; ``verdict`` is ``equal``, ``different`` or ``unknown``.
-        nodes: number of nodes before and after.
-        cards: figures at the head.
-        operators: the rows of the table of operators, all operators last.
-        proof: label and text of each line about the proof.
-        outputs: output, sizes, largest difference, relative difference and verdict of each comparison.
-    """
+    """The texts of a page."""
 
     title: str
     subtitle: str
-    status: str
+    status: str  # the verdict; ``verdict`` is ``equal``, ``different`` or ``unknown``
     verdict: str
-    nodes: tuple[int, int]
-    cards: list[Card]
-    operators: list[OperatorRow]
+    nodes: tuple[int, int]  # number of nodes before and after
+    cards: list[Card]  # figures at the head
+    operators: list[OperatorRow]  # the rows of the table of operators, all operators last
     has_times: bool
     times_note: str
-    proof: list[tuple[str, str]]
+    proof: list[tuple[str, str]]  # label and text of each line about the proof
+    # output, sizes, largest difference, relative difference and verdict of each comparison
     outputs: list[tuple[str, str, str, str, str]] = field(default_factory=list)
 
 

@@ -27,20 +27,14 @@ _SWEEPS: Final = 24
 
 @dataclass(slots=True)
 class ScopeBox:
-    """The inside of a scope.
+    """The inside of a scope."""
 
-    Attributes:
-        items: kind and number of each thing inside, such as ``(0, 17)`` for node 17.
-        edges: places in ``items`` of both ends, with the numbers of the values that go along.
-        rows: layer of each item.
-        columns: position of each item within its layer, in units of a box.
-        bends: for each edge, layers between its ends, each followed by the position there; lines between them are straight.
-    """
-
-    items: list[Item] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)  # kind and number of each thing inside, such as ``(0, 17)`` for node 17
+    # Places in ``items`` of both ends, with the numbers of the values that go along
     edges: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    rows: list[int] = field(default_factory=list)
-    columns: list[float] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)  # layer of each item
+    columns: list[float] = field(default_factory=list)  # position of each item within its layer, in units of a box
+    # For each edge, layers between its ends, each followed by the position there; lines between them are straight
     bends: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:

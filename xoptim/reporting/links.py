@@ -104,21 +104,14 @@ class Change:
 
 @dataclass(slots=True)
 class Links:
-    """The relation of two drawings.
+    """The relation of two drawings."""
 
-    Attributes:
-        fates: what became of each node of the original.
-        twins: the node of the result that each node of the original stayed, or that its readers read now; -1 for none.
-        step: the change that removed each node of the original, -1 for none.
-        made: the change that made each node of the result, -1 for one that was there before.
-        changes: the rewrites.
-    """
-
-    fates: list[Fate]
+    fates: list[Fate]  # what became of each node of the original
+    # the node of the result that each node of the original stayed, or that its readers read now; -1 for none
     twins: list[int]
-    step: list[int]
-    made: list[int]
-    changes: list[Change] = field(default_factory=list)
+    step: list[int]  # the change that removed each node of the original, -1 for none
+    made: list[int]  # the change that made each node of the result, -1 for one that was there before
+    changes: list[Change] = field(default_factory=list)  # the rewrites
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""

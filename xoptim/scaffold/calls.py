@@ -82,46 +82,28 @@ def assigned(name: str, words: Iterable[str]) -> str:
 
 
 def imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
-    """The imports of a file with a pattern.
-
-    Args:
-        body: text of its functions.
-        kinds: names of annotations.
-        types: element types that it names.
-    """
+    """The imports of a file with a pattern: annotations of these kinds, and element types."""
     words = {"EasyPatternOptimization", "Example", "GraphView", "Match", "PatternBuilder", "PatternRewriter", "Symbol", *kinds}
     lines = ["import numpy as np"] if "np.array" in body else []
     lines.append(f"from onnx import TensorProto{', numpy_helper' if 'numpy_helper' in body else ''}")
     listed = sorted(words)
     one_line = f"from xoptim.match import {', '.join(listed)}"
     if len(one_line) > _WIDTH:
-        inner = f"    {', '.join(listed)}"
-        rest = [inner] if len(inner) <= _WIDTH else [f"    {word}," for word in listed]
-        one_line = "\n".join(("from xoptim.match import (", *rest, ")"))
+        one_line = wrapped("from xoptim.match import (", listed, apart=True)
     return "\n".join((*lines, "", one_line, ""))
 
 
 class Calls:
-    """The calls that describe selected nodes.
-
-    Args:
-        graph: the graph.
-        nodes: the nodes, in order.
-
-    Attributes:
-        variables: name in the pattern of each result, and of each operand from outside.
-        parameters: for each operand, in order, whether it must be constant.
-        lines: the calls.
-        results: names in the pattern of the results that other nodes read, or else of the results of the last node.
-    """
+    """The calls that describe selected nodes, in order."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
         self.graph = graph
         self.nodes = nodes
-        self.variables: dict[str, str] = {}
-        self.parameters: dict[str, bool] = {}
+        self.variables: dict[str, str] = {}  # name in the pattern of each result, and of each operand from outside
+        self.parameters: dict[str, bool] = {}  # for each operand, in order, whether it must be constant
         made = {name for node in nodes for name in node.output if name}
-        self.lines = [self._call(node, made) for node in nodes]
+        self.lines = [self._call(node, made) for node in nodes]  # the calls
+        # names in the pattern of the results that other nodes read, or else of the results of the last node
         self.results = self._results()
 
     @property
@@ -181,7 +163,7 @@ class Calls:
             return "None"
         if name in made:
             return self.variables[name]
-        array = constant_tensor(self.graph, name)
+        array = constant_array(self.graph, name)
         if array is not None and array.size == 1 and array.dtype.kind in "bif" and np.isfinite(array).all():
             if node.op_type in BROADCASTING and not node.domain:
                 return literal(number(array))
@@ -221,9 +203,3 @@ class Calls:
             and (graph.is_output(name) or graph.is_captured(name) or any(r not in inside for r in graph.consumers(name)))
         ]
         return [self.variables[name] for name in read or [n for n in self.nodes[-1].output if n in self.variables]]
-
-
-def constant_tensor(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a result, ``None`` when it is not constant."""
-    tensor = graph.tensor(name)
-    return constant_array(graph, name) if tensor is None else tensor.numpy()

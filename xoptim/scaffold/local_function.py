@@ -13,21 +13,11 @@ from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.functions import DOMAIN
-from xoptim.scaffold.calls import SHOWN, Calls, constant_tensor
+from xoptim.scaffold.calls import SHOWN, Calls
 
 
 class LocalFunction:
-    """A function with the same body as selected nodes, in ONNX text.
-
-    Args:
-        name: of the function.
-        calls: the nodes, with the names of their results and operands.
-
-    Attributes:
-        lines: its definition without a header.
-        before: a graph of the nodes.
-        after: a graph of a call of the function, and the function with its header.
-    """
+    """A function with the same body as selected nodes, in ONNX text."""
 
     def __init__(self, name: str, calls: Calls) -> None:
         self._calls = calls
@@ -38,9 +28,10 @@ class LocalFunction:
         constants = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in stored]
         body = _lines("\n".join(map(str.strip, _text_of((*constants, *nodes)))))
         head = f"{name} ({', '.join(calls.parameters)}) => ({', '.join(calls.results)})"
-        self.lines = [head, "{", *(f"    {line}" for line in body), "}"]
+        self.lines = [head, "{", *(f"    {line}" for line in body), "}"]  # its definition without a header
         call = helper.make_node(name, list(calls.parameters), calls.results, domain=DOMAIN)
-        self.before = self._graph(nodes, stored)
+        self.before = self._graph(nodes, stored)  # a graph of the nodes
+        # a graph of a call of the function, and the function with its header
         self.after = "\n".join((self._graph([call], []), self._header(), *self.lines))
 
     def _proto(self, node: Node) -> onnx.NodeProto:
@@ -57,7 +48,7 @@ class LocalFunction:
 
     def _stored(self, name: str) -> str:
         """The name of a constant that is not a parameter."""
-        array = constant_tensor(self._calls.graph, name)
+        array = constant_array(self._calls.graph, name)
         assert array is not None
         for known, other in self._inside.items():
             if other.dtype == array.dtype and np.array_equal(other, array):

@@ -86,11 +86,7 @@ def file_name(class_name: str) -> str:
 
 
 def family_folder(catalogue: Path, family: str) -> Path:
-    """The folder of a family of patterns.
-
-    Raises:
-        ValueError: when the catalogue has no such folder.
-    """
+    """The folder of a family of patterns; raises ValueError when the catalogue has no such folder."""
     families = sorted(path.parent.name for path in catalogue.glob("*/__init__.py"))
     if not families:
         raise ValueError(f"there is no folder {str(catalogue)!r} of families here: a family is one of the repository of xoptim")
@@ -100,13 +96,7 @@ def family_folder(catalogue: Path, family: str) -> Path:
 
 
 def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "") -> Path:
-    """Write a pattern file that runs, as a template or from nodes of a model.
-
-    Args:
-        class_name: name of the class, which ends with ``Pattern``.
-        folder: the folder to write to.
-        model: file of a model to take nodes from; without, the file is the template.
-        nodes: names of nodes or of their results, with commas between them.
+    """Write a pattern file that runs, as a template or from nodes of a model; ``nodes`` are names, with commas between them.
 
     Raises:
         ValueError: when the name is not the name of a pattern class.
@@ -124,16 +114,7 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
 
 
 def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") -> list[Path]:
-    """Write a package with one pattern in a new folder, which gives the project its name.
-
-    Args:
-        class_name: name of the pattern class, which ends with ``Pattern``.
-        folder: the folder, which must not exist.
-        model: see `write_pattern`.
-        nodes: see `write_pattern`.
-
-    Returns:
-        The files written.
+    """Write a package with one pattern in a new folder, which gives the project its name; returns the files written.
 
     Raises:
         ValueError: a name is not valid.

@@ -44,11 +44,7 @@ _HOLDS: Final = {"integers": "Sequence[int]", "integer": "int", "number": "float
 
 
 def stub(texts: bool = False) -> str:
-    """The text of the stub.
-
-    Args:
-        texts: whether to add the descriptions of the onnx package to the docstrings.
-    """
+    """The text of the stub, with the descriptions of the onnx package if ``texts``."""
     schemas = [s for s in onnx.defs.get_all_schemas_with_history() if not s.domain]
     schemas.sort(key=lambda s: (s.name, s.since_version))
     operators = [list(versions) for _, versions in groupby(schemas, key=lambda s: s.name)]
@@ -111,12 +107,7 @@ def _attributes(versions: Sequence[OpSchema]) -> dict[str, str]:
 
 
 def _operands(versions: Sequence[OpSchema], most: int | None = None) -> list[str]:
-    """The operands of the newest version; those that may be left out, or be given as attributes, have a default.
-
-    Args:
-        versions: of the operator.
-        most: number of operands that must be given, at most.
-    """
+    """The operands of the newest version; those after the first ``most``, which may be omitted, have a default."""
     newest = versions[-1]
     moved = {rule.place for (op, _), rule in MOVED.items() if op == newest.name}
     least = min([*moved, *(version.min_input for version in versions), *([] if most is None else [most])])

@@ -18,25 +18,15 @@ _NEUTRAL: Final = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
 
 
 class Operation(NamedTuple):
-    """One operation of two 64-bit integers.
+    """One operation of two 64-bit integers."""
 
-    Attributes:
-        op_type: Add, Sub, Mul, Div, Mod, Max or Min.
-        left: first operand.
-        right: second operand.
-    """
-
-    op_type: str
-    left: Dim
-    right: Dim
+    op_type: str  # Add, Sub, Mul, Div, Mod, Max or Min
+    left: Dim  # first operand
+    right: Dim  # second operand
 
 
 class Decompositions:
-    """The decompositions of elements of vectors.
-
-    Args:
-        observed: operations by which a graph computes elements now.
-    """
+    """The decompositions of elements of vectors; ``observed`` are the operations by which a graph computes elements now."""
 
     def __init__(self, observed: Mapping[Dim, Sequence[Operation]]) -> None:
         self._observed = observed

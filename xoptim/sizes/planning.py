@@ -23,38 +23,24 @@ _OBSERVED: Final = ("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Term:
-    """A value and how it is computed.
+    """A value and how it is computed."""
 
-    Attributes:
-        key: the value, or the name of a result of another type.
-        op_type: operator; empty for a constant.
-        operands: terms, names of results that stay, and constants.
-        attributes: of the operator.
-        steps: what has to be computed for it, besides what is planned already: values, and tensors that nothing else reads.
-        place: label of the node after which it can be computed; negative at the beginning.
-    """
-
-    key: Key | str
-    op_type: str = ""
-    operands: tuple[Operand, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    key: Key | str  # the value, or the name of a result of another type
+    op_type: str = ""  # operator; empty for a constant
+    operands: tuple[Operand, ...] = ()  # terms, names of results that stay, and constants
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # of the operator
+    # what has to be computed for it, besides what is planned already: values, and tensors that nothing else reads
     steps: frozenset[object] = frozenset()
-    place: float = float("-inf")
+    place: float = float("-inf")  # label of the node after which it can be computed; negative at the beginning
 
 
 class Plan:
-    """The terms that are planned.
-
-    Attributes:
-        terms: for each value, the term that can be computed first.
-        measured: names of the results that they read.
-        holders: vectors of several elements, by element.
-    """
+    """The terms that are planned."""
 
     def __init__(self) -> None:
-        self.terms: dict[Key | str, Term] = {}
-        self.measured: set[str] = set()
-        self.holders: dict[Dim, list[Term]] = {}
+        self.terms: dict[Key | str, Term] = {}  # for each value, the term that can be computed first
+        self.measured: set[str] = set()  # names of the results that they read
+        self.holders: dict[Dim, list[Term]] = {}  # vectors of several elements, by element
 
     def enter(self, term: Term) -> None:
         """Plan a term, and the terms of its operands."""
@@ -93,19 +79,12 @@ class Plan:
 
 
 class Planner:
-    """Finds for each value the term of the fewest steps, given those planned before.
-
-    Args:
-        region: the nodes that compute sizes now.
-
-    Attributes:
-        planned: the terms planned so far.
-    """
+    """Finds for each value the term of the fewest steps, given those planned before."""
 
     def __init__(self, region: Region) -> None:
         self.region = region
         self.graph = region.graph
-        self.planned = Plan()
+        self.planned = Plan()  # the terms planned so far
         self._inside = set(region.nodes)
         self._decompositions = Decompositions(_observed(region))
         self._origins = {key: name for name, key in reversed(region.values.items())}

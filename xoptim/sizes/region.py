@@ -14,28 +14,19 @@ Key = tuple[int, tuple[Dim, ...]]
 
 
 class Region:
-    """Nodes that compute only sizes.
-
-    Args:
-        graph: the graph.
-
-    Attributes:
-        nodes: nodes that compute 64-bit sizes, at least one of them a symbol, and nodes that only these read; in order.
-        values: the value of each 64-bit size that they compute.
-        demanded: names of the values that other nodes, outputs or subgraphs read, in order.
-        sources: tensors whose sizes can be read, with their shapes: inputs first, then tensors whose sizes are read already.
-        spared: sources that only the region reads: computing them is part of the costs.
-    """
+    """Nodes that compute only sizes."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.values: dict[str, Key] = {}
-        self.demanded: list[str] = []
+        self.values: dict[str, Key] = {}  # the value of each 64-bit size that they compute
+        self.demanded: list[str] = []  # names of the values that other nodes, outputs or subgraphs read, in order
         inside = self._grow()
+        # Nodes that compute 64-bit sizes, at least one of them a symbol, and nodes that only these read; in order
         self.nodes = [node for node in graph.nodes if node in inside]
         self.demanded.reverse()
+        # Tensors whose sizes can be read, with their shapes: inputs first, then tensors whose sizes are read already
         self.sources: dict[str, Shape] = dict(self._inputs())
-        self.spared: set[str] = set()
+        self.spared: set[str] = set()  # sources that only the region reads: computing them is part of the costs
         for node in self.nodes:
             if node.op_type in ("Shape", "Size") and not node.domain:
                 self._measure(node.input[0], inside)

@@ -67,17 +67,11 @@ def shorten(graph: Graph) -> int:
 
 @dataclass
 class _Program:
-    """Sizes that are replaced together, because they share a node now or as planned.
+    """Sizes that are replaced together, because they share a node now or as planned."""
 
-    Attributes:
-        nodes: those that compute them now.
-        demanded: the results that other nodes read, by value.
-        terms: those that compute them as planned, operands first.
-    """
-
-    nodes: list[Node] = field(default_factory=list)
-    demanded: dict[str, Key] = field(default_factory=dict)
-    terms: dict[Key | str, Term] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)  # those that compute them now
+    demanded: dict[str, Key] = field(default_factory=dict)  # the results that other nodes read, by value
+    terms: dict[Key | str, Term] = field(default_factory=dict)  # those that compute them as planned, operands first
 
     def is_shorter(self, region: Region) -> bool:
         """Whether it takes fewer nodes as planned, counting the tensors that nothing else reads."""

@@ -29,50 +29,33 @@ _KEPT: Final = 8  # models that are kept in memory
 
 
 class Model(NamedTuple):
-    """A model as onnxruntime loads it.
+    """A model as onnxruntime loads it."""
 
-    Attributes:
-        model: a file, or a protobuf.
-        base_dir: folder of the external data of a protobuf.
-    """
-
-    model: ModelLike
-    base_dir: Path | None
+    model: ModelLike  # a file, or a protobuf
+    base_dir: Path | None  # folder of the external data of a protobuf
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The model of a recipe.
+    """The model of a recipe."""
 
-    Attributes:
-        nodes: number of nodes, subgraphs included.
-        size: of the protobuf in bytes, weights in other files left out.
-        digest: of the protobuf; equal models have equal digests.
-        written: number of nodes that each group of patterns wrote, by operator; the groups that did not apply are left out.
-    """
-
-    nodes: int
-    size: int
-    digest: bytes
+    nodes: int  # number of nodes, subgraphs included
+    size: int  # of the protobuf in bytes, weights in other files left out
+    digest: bytes  # of the protobuf; equal models have equal digests
+    # number of nodes that each group of patterns wrote, by operator; the groups that did not apply are left out
     written: Mapping[str, Mapping[str, int]]
 
 
 class Candidates:
     """Makes models from an original, and keeps the last ones.
 
-    Attributes:
-        source: the original.
-        all_options: the options that the original is optimized with when all groups of patterns run.
-
-    Args:
-        source: the original.
-        options: the options; recipes name groups of their patterns.
-        inline: whether to replace calls of local functions by their bodies first.
+    With ``inline``, calls of local functions are replaced by their bodies first. Recipes name groups of patterns of
+    ``options``.
     """
 
     def __init__(self, source: Source, options: OptimizationOptions, *, inline: bool = False) -> None:
-        self.source = source
-        self.all_options = options
+        self.source = source  # the original
+        self.all_options = options  # the options that the original is optimized with when all groups of patterns run
         self._inline = inline
         self._made: dict[Recipe, Made] = {}
         self._models: dict[Recipe, Model] = {}
@@ -92,11 +75,7 @@ class Candidates:
         return replace(self.all_options, patterns=patterns, opset="newest" if recipe.is_raised else self.all_options.opset)
 
     def make(self, recipe: Recipe) -> Model:
-        """The model of a recipe.
-
-        Raises:
-            XoptimError: it cannot be made.
-        """
+        """The model of a recipe; raises XoptimError when it cannot be made."""
         if not recipe.rewrites:
             model, checks = located(self.source, ValidationOptions())
             return Model(model, checks.original_dir)
@@ -108,11 +87,7 @@ class Candidates:
         return self._models[recipe]
 
     def describe(self, recipe: Recipe) -> Made:
-        """The facts about the model of a recipe.
-
-        Raises:
-            XoptimError: it cannot be made.
-        """
+        """The facts about the model of a recipe; raises XoptimError when it cannot be made."""
         if recipe not in self._made:
             if recipe.rewrites:
                 self.make(recipe)

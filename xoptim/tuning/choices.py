@@ -29,17 +29,11 @@ _SMALL: Final = 0.02  # promise of a setting about which the profile says nothin
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a model is made from the original.
+    """How a model is made from the original."""
 
-    Attributes:
-        without: groups of patterns that do not run.
-        rewrites: whether anything runs at all; the original is left as it is otherwise.
-        is_raised: whether the original is raised to the newest operator set first.
-    """
-
-    without: frozenset[str] = frozenset()
-    rewrites: bool = True
-    is_raised: bool = False
+    without: frozenset[str] = frozenset()  # groups of patterns that do not run
+    rewrites: bool = True  # whether anything runs at all; the original is left as it is otherwise
+    is_raised: bool = False  # whether the original is raised to the newest operator set first
 
 
 UNTOUCHED: Final = Recipe(rewrites=False)
@@ -56,36 +50,24 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """A choice that differs from another one in one point.
+    """A choice that differs from another one in one point."""
 
-    Attributes:
-        name: the difference.
-        choice: the choice.
-        promise: share of the time of a run that it may affect, from 0 to 1; larger ones are tried first.
-        stage: variations of lower stages are tried before.
-    """
-
-    name: str
+    name: str  # the difference
     choice: Choice
-    promise: float
-    stage: int = 1
+    promise: float  # share of the time of a run that it may affect, from 0 to 1; larger ones are tried first
+    stage: int = 1  # variations of lower stages are tried before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts about a model that limit and order the search.
+    """Facts about a model that limit and order the search."""
 
-    Attributes:
-        groups: the groups of patterns that change the model, with the share of time of the operators that they write.
-        shares: share of the time of a run by operator, after the optimizations of onnxruntime.
-        threads: numbers of threads to try; empty when the user has chosen one.
-        selection: the patterns that a recipe may use.
-    """
-
+    # The groups of patterns that change the model, with the share of time of the operators that they write
     groups: Mapping[str, float] = field(default_factory=dict)
+    # Share of the time of a run by operator, after the optimizations of onnxruntime
     shares: Mapping[str, float] = field(default_factory=dict)
-    threads: tuple[int, ...] = ()
-    selection: str = SELECTION
+    threads: tuple[int, ...] = ()  # numbers of threads to try; empty when the user has chosen one
+    selection: str = SELECTION  # the patterns that a recipe may use
 
     def share(self, operators: Iterable[str]) -> float:
         """Share of the time of some operators together."""

@@ -27,12 +27,7 @@ PROFILED: Final = 0.3
 
 
 class Budget:
-    """The time that is left, and what measuring takes.
-
-    Args:
-        seconds: from now.
-        now: the clock.
-    """
+    """The time that is left, ``seconds`` from now, and what measuring takes."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.perf_counter) -> None:
         self._end = now() + seconds
@@ -60,11 +55,7 @@ class Budget:
 class SideBySide:
     """Measures choices in the same rounds, as a benchmark does; the sessions are made anew for each pass.
 
-    Args:
-        make: makes the model of a recipe.
-        feeds: values of the inputs.
-        budget: limits the passes, and is charged with them.
-        seed: of the order of the runs.
+    The budget limits the passes, and is charged with them; ``seed`` belongs to the order of the runs.
     """
 
     def __init__(self, make: Callable[[Recipe], Model], feeds: Mapping[str, Value], budget: Budget, seed: int = 0) -> None:
@@ -82,8 +73,7 @@ class SideBySide:
     def measure(self, choices: Sequence[Choice]) -> dict[Choice, str]:
         """Add a pass. Returns the reason for each choice that cannot be run.
 
-        Raises:
-            XoptimError: the first choice cannot be run.
+        Raises `XoptimError` when the first choice cannot be run.
         """
         start = time.perf_counter()
         sessions: dict[Choice, Session] = {}
@@ -106,8 +96,7 @@ class SideBySide:
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
         """The time of a choice divided by the time of another one, over all passes that contain both.
 
-        Raises:
-            ValueError: no pass contains both.
+        Raises `ValueError` when no pass contains both.
         """
         both = self._with(choice, base)
         return ratio_of([its[choice] for its in both], [its[base] for its in both], self._seed)
@@ -129,13 +118,6 @@ class SideBySide:
 class Measurement:
     """A model with everything that measuring its choices needs.
 
-    Attributes:
-        candidates: makes the models.
-        reference: a run of the original on the values of all measurements.
-        original: the original with the settings of the benchmark.
-        budget: the time.
-        rules: of the races, with as many challengers at once as there is memory for.
-
     Args:
         candidates: makes the models.
         bench: the options of the measurements.
@@ -149,13 +131,14 @@ class Measurement:
     """
 
     def __init__(self, candidates: Candidates, bench: BenchOptions, budget: Budget) -> None:
-        self.candidates = candidates
+        self.candidates = candidates  # makes the models
         self.budget = budget
         self._bench = bench
-        self.original = Choice(UNTOUCHED, bench.settings)
+        self.original = Choice(UNTOUCHED, bench.settings)  # the original with the settings of the benchmark
         original, checks = located(candidates.source, bench.checks)
+        # A run of the original on the values of all measurements
         self.reference: ReferenceRun = run_reference(original, checks).runs[0]
-        self.rules = Rules(at_once=self._at_once())
+        self.rules = Rules(at_once=self._at_once())  # of the races, with as many challengers at once as there is memory for
 
     def _at_once(self) -> int:
         """Most challengers of a race for which there is memory, beside the original and the best choice so far."""

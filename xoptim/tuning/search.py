@@ -37,20 +37,14 @@ class Meter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules of a race.
+    """The rules of a race."""
 
-    Attributes:
-        few: number of passes from which a choice may be dropped.
-        enough: number of passes from which a choice may be accepted. Two sessions of one model may differ by a few percent,
-            so an interval over fewer passes is too narrow.
-        most: number of passes after which a race ends; the confirmation of the result takes twice as many at most.
-        at_once: most challengers in a race.
-    """
-
-    few: int = 2
+    few: int = 2  # number of passes from which a choice may be dropped
+    # Number of passes from which a choice may be accepted. Two sessions of one model may differ by a few percent, so an
+    # interval over fewer passes is too narrow
     enough: int = 5
-    most: int = 6
-    at_once: int = 4
+    most: int = 6  # number of passes after which a race ends; the confirmation of the result takes twice as many at most
+    at_once: int = 4  # most challengers in a race
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +68,12 @@ class Trial:
 
 @dataclass(slots=True)
 class Found:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        best: the choice that nothing is measurably faster than.
-        changes: the accepted variations that led to it, in order.
-        trials: all variations that were tried, in order.
-        left: number of variations that there was no time for.
-    """
-
-    best: Choice
-    changes: tuple[str, ...] = ()
-    trials: list[Trial] = field(default_factory=list)
-    left: int = 0
+    best: Choice  # the choice that nothing is measurably faster than
+    changes: tuple[str, ...] = ()  # the accepted variations that led to it, in order
+    trials: list[Trial] = field(default_factory=list)  # all variations that were tried, in order
+    left: int = 0  # number of variations that there was no time for
 
 
 def is_faster(ratio: Ratio) -> bool:
@@ -100,14 +87,9 @@ def is_slower(ratio: Ratio) -> bool:
 
 
 class Search:
-    """A greedy search that begins with one choice.
+    """A greedy search that begins with one choice; all ratios are to the original.
 
-    Args:
-        original: all ratios are to this choice.
-        space: the variations of a choice.
-        meter: measures.
-        rules: the rules of the races.
-        changes_anything: whether a choice differs from another one at all; others are not measured.
+    ``space`` returns the variations of a choice. Choices that ``changes_anything`` does not tell apart are not measured.
     """
 
     def __init__(
@@ -135,10 +117,7 @@ class Search:
     ) -> Found:
         """Try variations until none is measurably faster, or time is over.
 
-        Args:
-            start: the first choice; it stays unless a variation is measurably faster.
-            is_enough: ends the search early, by the best choice.
-            on_step: called with a description of each race.
+        The first choice stays unless a variation is measurably faster; ``is_enough`` ends the search early, by the best choice.
         """
         found = Found(start)
         self._tried.add(start)
@@ -201,10 +180,6 @@ class Race:
 
     A challenger is out as soon as its time is not shorter at all, or its interval shows that it is not measurably shorter, or
     that the time of another challenger is; it is accepted when the interval shows that it is measurably faster.
-
-    Attributes:
-        passes: number of passes that were measured.
-        failures: the reasons of choices that could not be run.
     """
 
     def __init__(self, original: Choice, best: Choice, challengers: Sequence[Choice], meter: Meter, rules: Rules) -> None:
@@ -212,8 +187,8 @@ class Race:
         self._meter = meter
         self._rules = rules
         self._verdicts: dict[Choice, Verdict] = dict.fromkeys(challengers, "undecided")
-        self.passes = 0
-        self.failures: dict[Choice, str] = {}
+        self.passes = 0  # number of passes that were measured
+        self.failures: dict[Choice, str] = {}  # the reasons of choices that could not be run
 
     def run(self) -> dict[Choice, Verdict]:
         """Measure until all challengers are decided, or the rules or the time end the race."""
@@ -242,15 +217,10 @@ class Race:
 
 
 def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: Rules) -> dict[Choice, Ratio]:
-    """Measure choices against the original until the intervals are narrow, or the rules or the time end it.
+    """Measure choices against the original until the intervals are narrow, or the rules or the time end it; returns the ratios.
 
-    A few passes are made in any case; those that the meter has made before count too.
-
-    Returns:
-        The ratios to the original.
-
-    Raises:
-        XoptimError: a finalist cannot be run.
+    A few passes are made in any case; those that the meter has made before count too. Raises `XoptimError` when a finalist
+    cannot be run.
     """
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
@@ -274,14 +244,9 @@ def _is_clear(ratio: Ratio) -> bool:
 def ranking(found: Found, start: Choice, final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]]) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
-    Args:
-        found: the result of the search.
-        start: the choice with which the search began.
-        final: ratios of the best choice and of the start, measured in the end.
-        others: all other choices that were measured, the smallest model first.
-
-    Returns:
-        Measurably faster ones come first, then the others with the settings of the start, the smallest model first.
+    Measurably faster ones come first, then the others with the settings of the start, the smallest model first. ``final`` has
+    the ratios of the best choice and of the start, measured in the end; ``others`` were measured too, the smallest model
+    first.
     """
     faster = [choice for choice in (found.best, start) if is_faster(final[choice])]
     if len(faster) == 2 and final[found.best].interval.low > final[start].interval.high:

@@ -30,17 +30,11 @@ Listener = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The fastest model that was found and proved equal, and the settings of its session.
-
-    Attributes:
-        model: the model.
-        report: the measurements, and the settings.
-        base_dir: folder of the external data of the model.
-    """
+    """The fastest model that was found and proved equal, and the settings of its session."""
 
     model: onnx.ModelProto
-    report: TuningReport
-    base_dir: Path | None
+    report: TuningReport  # the measurements, and the settings
+    base_dir: Path | None  # folder of the external data of the model
 
     @property
     def settings(self) -> SessionSettings:
@@ -100,14 +94,7 @@ def tune(
 
 
 class Tuner:
-    """One run of `tune`.
-
-    Args:
-        source: the original.
-        options: the options.
-        on_step: called with a description of each step.
-        on_loaded: called when the model is loaded, before any rewrite.
-    """
+    """One run of `tune`; ``on_loaded`` is called when the model is loaded, before any rewrite."""
 
     def __init__(self, source: Source, options: TuneOptions, on_step: Listener, on_loaded: OnLoaded) -> None:
         self._began = perf_counter()

@@ -58,21 +58,14 @@ _BUDGET: Final = 1 << 27  # elements of all assignments together: a search that 
 
 
 class InputSpec(NamedTuple):
-    """The value that an input requires.
+    """The value that an input requires."""
 
-    Attributes:
-        name: of the graph input.
-        element_type: ONNX number of the type of the elements, or of the values of a map.
-        shape: a size or an expression for each axis, ``None`` when even the rank is open.
-        container: whether the input is one tensor, a list of tensors, or a map.
-        key_type: ONNX number of the type of the keys of a map, else 0.
-    """
-
-    name: str
-    element_type: int
-    shape: tuple[int | str, ...] | None
+    name: str  # of the graph input
+    element_type: int  # ONNX number of the type of the elements, or of the values of a map
+    shape: tuple[int | str, ...] | None  # a size or an expression for each axis, ``None`` when even the rank is open
+    # whether the input is one tensor, a list of tensors, or a map
     container: Literal["tensor", "sequence", "map"] = "tensor"
-    key_type: int = 0
+    key_type: int = 0  # ONNX number of the type of the keys of a map, else 0
 
 
 def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[InputSpec]:

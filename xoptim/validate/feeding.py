@@ -76,12 +76,7 @@ def _number(path: Path) -> tuple[int, str]:
 
 
 class Feeding:
-    """The inputs with given values, those with random values and their use, and the sizes that are fixed.
-
-    Attributes:
-        styles: whether values are gentle, in the order of attempts.
-        wanted: number of runs, without those at the ends.
-    """
+    """The inputs with given values, those with random values and their use, and the sizes that are fixed."""
 
     def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
         specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
@@ -91,8 +86,9 @@ class Feeding:
         self.random = [spec for spec in self.specs if spec.name not in self.given]
         self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
         self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
+        # whether values are gentle, in the order of attempts
         self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
-        self.wanted = options.assignments if self.random else 1
+        self.wanted = options.assignments if self.random else 1  # number of runs, without those at the ends
 
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""

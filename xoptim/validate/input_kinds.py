@@ -101,19 +101,14 @@ _POSITION: Final = re.compile(r"position|(^|[_.])pos(_ids)?$", re.IGNORECASE)
 
 @dataclass(slots=True)
 class InputKind:
-    """The use of an input.
+    """The use of an input."""
 
-    Attributes:
-        kind: the kind of values to feed.
-        limits: for an index, position or length: sizes (numbers, or names of dimensions) that it must stay below, each
-            with the number that the model adds to the value before it uses it.
-        choices: values that the model distinguishes, strings or integers.
-        landmarks: integers that the model compares with, such as the token that ends a text.
-    """
-
-    kind: ValueKind = "free"
+    kind: ValueKind = "free"  # the kind of values to feed
+    # For an index, position or length: sizes (numbers, or names of dimensions) that it must stay below, each with the number
+    # that the model adds to the value before it uses it
     limits: list[tuple[int | str, int]] = field(default_factory=list)
-    choices: list[Any] = field(default_factory=list)
+    choices: list[Any] = field(default_factory=list)  # values that the model distinguishes, strings or integers
+    # Integers that the model compares with, such as the token that ends a text
     landmarks: list[int] = field(default_factory=list)
 
 

@@ -190,7 +190,7 @@ def test_after_other_patterns(xopt: Xopt) -> None:
     ("words", "message"),
     [
         (("NotNott",), "unknown pattern 'NotNott'; did you mean 'NotNot'?"),
-        (("default",), "'default' stands for"),
+        (("default",), "'default' selects"),
         (("TransposeTranspose", "--at", "tt"), "no node or result is called 'tt'; did you mean 't'?"),
         (("TransposeTranspose", "--at", "#3"), "no node or result is called '#3'; positions are #0 to #2"),
     ],
