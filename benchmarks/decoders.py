@@ -28,8 +28,9 @@ import click
 import numpy as np
 import onnx
 
-from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, in_a_process, missing, values_of
+from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, missing, values_of
 from benchmarks.performance import number_of_nodes
+from benchmarks.process import apart
 from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.validate.session import Session, SessionSettings
@@ -203,7 +204,7 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
             continue
         source = folder / f"{exporter}.onnx"
         if not source.exists():
-            in_a_process(export, plan.decoder, plan.layers, exporter, source)
+            apart(export, plan.decoder, plan.layers, exporter, source)
         if built and not built.exists():
             build(plan.decoder, plan.layers, built.parent)
         yield from ("", f"{exporter}:", "", head(plan))
