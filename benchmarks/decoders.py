@@ -26,10 +26,9 @@ from typing import Final
 
 import click
 import numpy as np
-import onnx
 
 from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, missing, values_of
-from benchmarks.performance import number_of_nodes
+from benchmarks.performance import size_of
 from benchmarks.process import apart
 from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
@@ -100,11 +99,6 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> flo
     if not target.exists():
         raise RuntimeError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
     return time.perf_counter() - start
-
-
-def size_of(path: pathlib.Path) -> int:
-    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place of their calls."""
-    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph)
 
 
 def difference(scores: np.ndarray, expected: np.ndarray) -> float:

@@ -20,6 +20,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from statistics import geometric_mean
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ import xoptim
 from benchmarks.process import apart
 from benchmarks.tools import PEERS, offline, processor
 from xoptim.bench import bench
+from xoptim.facts.protos import inner_graphs
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "performance.md"
 HEAD = """# Performance
@@ -74,14 +76,12 @@ TOOLS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
 
 def number_of_nodes(graph: onnx.GraphProto) -> int:
     """Nodes of a graph and of its subgraphs, without constants."""
-    below = [a for node in graph.node for a in node.attribute]
-    inner = sum(number_of_nodes(each) for a in below for each in ([a.g] if a.HasField("g") else []) + list(a.graphs))
-    return sum(node.op_type != "Constant" for node in graph.node) + inner
+    return sum(node.op_type != "Constant" for each in (graph, *inner_graphs(graph.node)) for node in each.node)
 
 
 def size_of(path: pathlib.Path) -> int:
-    """Number of nodes of a file, with the bodies of the functions in place of their calls."""
-    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path)).graph)
+    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place of their calls."""
+    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph)
 
 
 def optimize(tool: str, source: pathlib.Path, target: pathlib.Path) -> None:
@@ -121,8 +121,8 @@ def measured(source: pathlib.Path, tools: Iterable[str], level: str, seconds: fl
 
 def mean(values: Iterable[float]) -> float:
     """The geometric mean."""
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+    found = [*values]
+    return geometric_mean(found) if found else math.nan
 
 
 def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> list[str]:
