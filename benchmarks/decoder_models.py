@@ -202,13 +202,16 @@ def _tensors(cache: Any) -> list[Any]:
     return [each for layer in cache.layers for each in (layer.keys, layer.values)]
 
 
-def causal(mask: Any, tokens: Any) -> Any:
-    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that transformers makes."""
+def causal(mask: Any, tokens: Any = None) -> Any:
+    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that transformers makes.
+
+    It has a row for each new token; by default all tokens are new.
+    """
     import torch
 
-    total, new = mask.shape[1], tokens.shape[1]
-    places = torch.arange(total)
-    allowed = (places[None, :] <= places[total - new :, None])[None, None] & mask.to(torch.bool)[:, None, None, :]
+    places = torch.arange(mask.shape[1])
+    rows = places if tokens is None else places[mask.shape[1] - tokens.shape[1] :]
+    allowed = (places[None, :] <= rows[:, None])[None, None] & mask.to(torch.bool)[:, None, None, :]
     return torch.where(allowed, torch.zeros(()), torch.full((), torch.finfo(torch.float32).min))
 
 

@@ -201,7 +201,7 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
         def forward(self, *values: Any) -> Any:
             given = dict(zip(names, values, strict=True))
             if "attention_mask" in given and architecture.generates and exporter == "script":
-                given["attention_mask"] = causal(given["attention_mask"], given["input_ids"])
+                given["attention_mask"] = causal(given["attention_mask"])
             return self.model(**given, **options)[0]
 
     return First().eval()

@@ -90,10 +90,7 @@ _EACH = 3
 
 def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) -> Iterator[Variant]:
     """Variants of an example, the same ones at each call. Its pattern determines names of new results and the operator sets."""
-    yield from _variants(Case(example, pattern_class))
-
-
-def _variants(case: Case) -> Iterator[Variant]:
+    case = Case(example, pattern_class)
     for perturbation in PERTURBATIONS:
         yield from perturbation(case)
 
@@ -119,7 +116,7 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter
     case = Case(example, pattern_class)
     counts: Counter[str] = Counter()
     failures: list[tuple[str, str]] = []
-    for variant in _variants(case):
+    for variant in near_misses(example, pattern_class):
         counts[f"{variant.family}: tried"] += 1
         outcome, failure = check_variant(case, variant)
         if not failure and counts["tried"] % SHARE == 0:

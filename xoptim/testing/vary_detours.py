@@ -1,15 +1,14 @@
 """Results that pass through other nodes: through a higher rank, and, for sizes, through numbers that overflow."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper
 
 from xoptim.facts.dtypes import is_float, numpy_dtype
-from xoptim.facts.protos import replace_items
 from xoptim.testing.models import opset_of
-from xoptim.testing.variant import Case, Variant, loosen
+from xoptim.testing.variant import Case, Variant, insert, loosen, nodes_of
 
 _AXES_ARE_OPERANDS: Final = 13
 _HUGE_SIZE: Final = 2**31 + 1
@@ -28,13 +27,14 @@ def higher_rank(case: Case) -> Iterator[Variant]:
             continue
         for more in (0, 1):
             factor = np.full([1] * (rank + more), 1.5).astype(numpy_dtype(element))
-            nodes = [helper.make_node("Mul", ["detour_up", "detour_factor"] if more else [name, "detour_factor"], ["detour"])]
+            text = f"detour = Mul({name}, detour_factor)"
             if more:
-                nodes.insert(0, helper.make_node("Unsqueeze", [name, "detour_axes"], ["detour_up"]))
-                nodes[1].output[0] = "detour_scaled"
-                nodes.append(helper.make_node("Squeeze", ["detour_scaled", "detour_axes"], ["detour"]))
+                text = (
+                    f"detour_up = Unsqueeze({name}, detour_axes) detour_scaled = Mul(detour_up, detour_factor) "
+                    "detour = Squeeze(detour_scaled, detour_axes)"
+                )
             stored = {"detour_factor": factor, "detour_axes": np.array([0], np.int64)}
-            model = _through(case, name, nodes, stored if more else {"detour_factor": factor})
+            model = _through(case, name, text, stored if more else {"detour_factor": factor})
             yield Variant(f"detour: {name} through {more} axes more", model)
 
 
@@ -44,25 +44,18 @@ def counts(case: Case) -> Iterator[Variant]:
         if case.dtype(name) != TensorProto.INT64:
             continue
         for element, factor in _WRAPPING.items():
-            nodes = wrapped(name, "detour", element)
-            yield Variant(f"detour: {name} times {factor}", _through(case, name, nodes, wrapping_constants(element)))
+            text, stored = _wrapped(name, element)
+            yield Variant(f"detour: {name} times {factor}", _through(case, name, text, stored))
 
 
-def wrapped(name: str, result: str, element: int) -> list[NodeProto]:
-    """Nodes that multiply and divide a 64-bit integer by the same large number, in an integer type."""
-    narrow = element == TensorProto.INT32
-    source, target = ("detour_narrow", "detour_quotient") if narrow else (name, result)
-    nodes = [helper.make_node("Mul", [source, "detour_factor"], ["detour_product"])]
-    nodes.append(helper.make_node("Div", ["detour_product", "detour_factor"], [target]))
-    if narrow:
-        nodes.insert(0, helper.make_node("Cast", [name], [source], to=TensorProto.INT32))
-        nodes.append(helper.make_node("Cast", [target], [result], to=TensorProto.INT64))
-    return nodes
-
-
-def wrapping_constants(element: int) -> dict[str, np.ndarray]:
-    """The constants that `wrapped` reads."""
-    return {"detour_factor": np.array(_WRAPPING[element], numpy_dtype(element))}
+def _wrapped(name: str, element: int) -> tuple[str, dict[str, np.ndarray]]:
+    """Nodes that multiply and divide a 64-bit integer by the same large number, in an integer type; and that number."""
+    stored = {"detour_factor": np.array(_WRAPPING[element], numpy_dtype(element))}
+    body = "detour_product = Mul({0}, detour_factor) {1} = Div(detour_product, detour_factor)"
+    if element == TensorProto.INT64:
+        return body.format(name, "detour"), stored
+    inner = body.format("detour_narrow", "detour_quotient")
+    return f"detour_narrow = Cast <to = 6> ({name}) {inner} detour = Cast <to = 7> (detour_quotient)", stored
 
 
 def sizes(case: Case) -> Iterator[Variant]:
@@ -81,14 +74,9 @@ def sizes(case: Case) -> Iterator[Variant]:
     if place is None:
         return
     name, axis = place
-    head = helper.make_node("Shape", [name], ["detour_shape"])
-    size = helper.make_node("Gather", ["detour_shape", "detour_axis"], ["detour_size"])
     for element, factor in _WRAPPING.items():
-        model = case.copy()
-        model.graph.node.extend([head, size, *wrapped("detour_size", "detour", element)])
-        _store(model, {"detour_axis": np.array(axis, np.int64), **wrapping_constants(element)})
-        _outputs(model, ("detour_size", "detour"))
-        yield Variant(f"count: size of {name} times {factor}", model)
+        text, stored = _wrapped("detour_size", element)
+        yield Variant(f"count: size of {name} times {factor}", _beside(case, name, axis, text, stored))
     yield from _cubes(case, name, axis)
 
 
@@ -99,14 +87,11 @@ def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
     empty = next((i for i, dim in enumerate(dims) if i != axis and not dim.HasField("dim_value")), None)
     if empty is None or len(case.model.graph.input) > 1:  # another input of that size would not fit the memory
         return
-    model = case.copy()
-    calls = [("Mul", ["detour_size"] * 2, "detour_square"), ("Mul", ["detour_square", "detour_size"], "detour_cube")]
-    calls.append(("Div", ["detour_cube", "detour_square"], "detour"))
-    model.graph.node.append(helper.make_node("Shape", [name], ["detour_shape"]))
-    model.graph.node.append(helper.make_node("Gather", ["detour_shape", "detour_axis"], ["detour_size"]))
-    model.graph.node.extend(helper.make_node(op_type, operands, [result]) for op_type, operands, result in calls)
-    _store(model, {"detour_axis": np.array(axis, np.int64)})
-    _outputs(model, ("detour_size", "detour"))
+    text = (
+        "detour_square = Mul(detour_size, detour_size) detour_cube = Mul(detour_square, detour_size) "
+        "detour = Div(detour_cube, detour_square)"
+    )
+    model = _beside(case, name, axis, text, {})
     shape = [0 if i == empty else _HUGE_SIZE if i == axis else dim.dim_value or 1 for i, dim in enumerate(dims)]
     fed = np.zeros(shape, numpy_dtype(value.type.tensor_type.elem_type))
     yield Variant(f"count: cube of the size of {name}", loosen(model), given={name: fed})
@@ -116,22 +101,22 @@ def _edges(case: Case) -> list[str]:
     return [*(v.name for v in case.model.graph.input if v.type.HasField("tensor_type")), *case.interior]
 
 
-def _through(case: Case, name: str, nodes: Sequence[NodeProto], stored: Mapping[str, np.ndarray]) -> ModelProto:
-    """A copy in which the result of the last node replaces a result wherever a node of the main graph reads it."""
+def _through(case: Case, name: str, text: str, stored: Mapping[str, np.ndarray]) -> ModelProto:
+    """A copy in which the result ``detour`` of some nodes replaces a result wherever a node of the main graph reads it."""
     model = case.copy()
-    result = nodes[-1].output[0]
-    rest = list(model.graph.node)
-    place = next((i + 1 for i, node in enumerate(rest) if name in node.output), 0)
-    for node in rest[place:]:
-        node.input[:] = [result if operand == name else operand for operand in node.input]
-    replace_items(model.graph.node, (*rest[:place], *nodes, *rest[place:]))
-    _store(model, stored)
+    nodes = model.graph.node
+    place = next((i + 1 for i, node in enumerate(nodes) if name in node.output), 0)
+    for node in nodes[place:]:
+        node.input[:] = ["detour" if operand == name else operand for operand in node.input]
+    insert(model, place, nodes_of(text), stored)
     return loosen(model)
 
 
-def _store(model: ModelProto, arrays: Mapping[str, np.ndarray]) -> None:
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
-
-
-def _outputs(model: ModelProto, names: Sequence[str]) -> None:
-    model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.INT64, None) for name in names)
+def _beside(case: Case, name: str, axis: int, text: str, stored: Mapping[str, np.ndarray]) -> ModelProto:
+    """A copy with nodes that compute with a size of an input; this size and their result ``detour`` are outputs."""
+    model = case.copy()
+    nodes = nodes_of(f"detour_shape = Shape({name}) detour_size = Gather(detour_shape, detour_axis) {text}")
+    insert(model, len(model.graph.node), nodes, {"detour_axis": np.array(axis, np.int64), **stored})
+    for result in ("detour_size", "detour"):
+        model.graph.output.append(helper.make_tensor_value_info(result, TensorProto.INT64, None))
+    return model

@@ -1,6 +1,6 @@
 """Shapes that are unknown, symbolic, empty, or one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 
 import onnx
 from onnx import ModelProto
@@ -11,16 +11,16 @@ from xoptim.testing.variant import Case, Variant, loosen
 Dim = onnx.TensorShapeProto.Dimension
 
 
-def _dims(model: ModelProto) -> Iterator[tuple[str, int, Dim]]:
-    for value in model.graph.input:
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            yield value.name, axis, dim
+def _dims(model: ModelProto) -> dict[tuple[str, int], Dim]:
+    """The dimensions of the inputs by name and axis."""
+    return {(v.name, axis): dim for v in model.graph.input for axis, dim in enumerate(v.type.tensor_type.shape.dim)}
 
 
-def _with(case: Case, change: Callable[[str, int, Dim], None]) -> ModelProto:
+def _with(case: Case, changed: Mapping[tuple[str, int], Dim]) -> ModelProto:
+    """A copy with other dimensions of inputs."""
     model = case.copy()
-    for name, axis, dim in _dims(model):
-        change(name, axis, dim)
+    for place, dim in _dims(model).items():
+        dim.CopyFrom(changed.get(place, dim))
     return loosen(model)
 
 
@@ -38,46 +38,34 @@ def unknown(case: Case) -> Iterator[Variant]:
             if value.name in chosen:
                 value.type.tensor_type.ClearField("shape")
         yield Variant(f"shapes: rank of {', '.join(chosen)} unknown", loosen(model))
-    yield Variant("shapes: anonymous", _with(case, lambda name, axis, dim: dim.Clear()))
+    yield Variant("shapes: anonymous", _with(case, dict.fromkeys(_dims(case.model), Dim())))
 
 
 def symbolic(case: Case) -> Iterator[Variant]:
     """Names for all dimensions: one for each size, one for each axis; and each axis alone."""
-    yield Variant("symbols: one for each size", _with(case, lambda n, a, dim: _name(dim, _word(dim))))
-    yield Variant("symbols: one for each axis", _with(case, lambda n, a, dim: _name(dim, f"{n}_{a}")))
-    yield Variant("symbols: one for everything", _with(case, lambda n, a, dim: _name(dim, "n")))
-    places = [(name, axis) for name, axis, _ in _dims(case.model)]
-    for place in places if len(places) > 1 else ():
-
-        def change(name: str, axis: int, dim: Dim, place: tuple[str, int] = place) -> None:
-            if (name, axis) == place:
-                _name(dim, "other")
-
-        yield Variant(f"symbols: axis {place[1]} of {place[0]} another", _with(case, change))
+    dims = _dims(case.model)
+    named = {place: Dim(dim_param=_word(dim)) for place, dim in dims.items()}
+    yield Variant("symbols: one for each size", _with(case, named))
+    named = {(name, axis): Dim(dim_param=f"{name}_{axis}") for name, axis in dims}
+    yield Variant("symbols: one for each axis", _with(case, named))
+    yield Variant("symbols: one for everything", _with(case, dict.fromkeys(dims, Dim(dim_param="n"))))
+    for name, axis in dims if len(dims) > 1 else ():
+        yield Variant(f"symbols: axis {axis} of {name} another", _with(case, {(name, axis): Dim(dim_param="other")}))
 
 
 def sizes(case: Case) -> Iterator[Variant]:
     """Each dimension as 0, 1, 2, 3, in all places; then each axis alone as 1."""
-    words = dict.fromkeys(_word(dim) for _, _, dim in _dims(case.model))
-    for word in words:
+    words = {place: _word(dim) for place, dim in _dims(case.model).items()}
+    for word in dict.fromkeys(words.values()):
         for size in (0, 1, 3):
-
-            def change(name: str, axis: int, dim: Dim, word: str = word, size: int = size) -> None:
-                if _word(dim) == word:
-                    _set(dim, size)
-
-            yield Variant(f"size: {word} = {size}", _with(case, change))
-    for place in [(name, axis) for name, axis, _ in _dims(case.model)]:
-
-        def change_one(name: str, axis: int, dim: Dim, place: tuple[str, int] = place) -> None:
-            if (name, axis) == place:
-                _set(dim, 1)
-
-        yield Variant(f"size: axis {place[1]} of {place[0]} = 1", _with(case, change_one))
-    counter = iter(range(2, 1000))
-    static = {word: next(counter) for word in words if not word.startswith("size_")}
-    if static:
-        yield Variant("size: all fixed", _with(case, lambda n, a, dim: _set(dim, static.get(_word(dim), dim.dim_value))))
+            changed = {place: Dim(dim_value=size) for place, other in words.items() if other == word}
+            yield Variant(f"size: {word} = {size}", _with(case, changed))
+    for name, axis in words:
+        yield Variant(f"size: axis {axis} of {name} = 1", _with(case, {(name, axis): Dim(dim_value=1)}))
+    symbols = [word for word in dict.fromkeys(words.values()) if not word.startswith("size_")]
+    if symbols:
+        changed = {place: Dim(dim_value=2 + symbols.index(word)) for place, word in words.items() if word in symbols}
+        yield Variant("size: all fixed", _with(case, changed))
 
 
 def ranks(case: Case) -> Iterator[Variant]:
@@ -97,13 +85,3 @@ def ranks(case: Case) -> Iterator[Variant]:
 
 def _word(dim: Dim) -> str:
     return dim.dim_param or (f"size_{dim.dim_value}" if dim.HasField("dim_value") else "anonymous")
-
-
-def _name(dim: Dim, name: str) -> None:
-    dim.Clear()
-    dim.dim_param = name
-
-
-def _set(dim: Dim, size: int) -> None:
-    dim.Clear()
-    dim.dim_value = size

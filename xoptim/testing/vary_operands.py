@@ -1,14 +1,13 @@
 """Integer operands at the limits of the specification of an operator, and sizes of other tensors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
-from xoptim.facts.protos import replace_items
 from xoptim.testing.models import opset_of
-from xoptim.testing.variant import Case, Variant, constants, loosen, remove_constant, set_constant
+from xoptim.testing.variant import Case, Variant, constants, insert, loosen, nodes_of, remove_constant, set_constant
 
 _OTHER = "near_miss_other"
 _LEADING = 2
@@ -47,16 +46,15 @@ def targets(case: Case) -> Iterator[Variant]:
         if node.op_type != "Reshape" or node.domain or any(a.name == "allowzero" and a.i for a in node.attribute):
             continue
         for axis in range(_LEADING, inputs.get(node.input[0], 0)):
-            for word, operands in (("-1, size", ["detour_rest", "detour_size"]), ("size, -1", ["detour_size", "detour_rest"])):
+            for word, operands in (("-1, size", "detour_rest, detour_size"), ("size, -1", "detour_size, detour_rest")):
                 model = case.copy()
                 _fix_others(next(v for v in model.graph.input if v.name == node.input[0]), axis)
-                nodes = [
-                    helper.make_node("Shape", [node.input[0]], ["detour_shape"]),
-                    helper.make_node("Gather", ["detour_shape", "detour_axis"], ["detour_size"]),
-                    helper.make_node("Concat", operands, ["detour_target"], axis=0),
-                ]
+                nodes = nodes_of(
+                    f"detour_shape = Shape({node.input[0]}) detour_size = Gather(detour_shape, detour_axis) "
+                    f"detour_target = Concat <axis = 0> ({operands})"
+                )
                 model.graph.node[position].input[1] = "detour_target"
-                _insert(model, position, nodes, {"detour_rest": np.array([-1]), "detour_axis": np.array([axis])})
+                insert(model, position, nodes, {"detour_rest": np.array([-1]), "detour_axis": np.array([axis])})
                 yield Variant(f"target: Reshape {position} to {word} of axis {axis}", loosen(model))
 
 
@@ -78,12 +76,10 @@ def computed(case: Case) -> Iterator[Variant]:
         for index in np.flatnonzero((array >= 0) & (array <= _LONGEST)).tolist():
             model = case.copy()
             remove_constant(model, name)
-            parts = [f"{name}_{i}" if i != index else "detour_size" for i in range(array.size)]
+            parts = ", ".join(f"{name}_{i}" if i != index else "detour_size" for i in range(array.size))
             stored = {f"{name}_{i}": array[i : i + 1] for i in range(array.size) if i != index}
-            nodes = [helper.make_node("Shape", [_OTHER], ["detour_size"]), helper.make_node("Concat", parts, [name], axis=0)]
-            _insert(model, 0, nodes, stored)
-            shape = ["near_miss_size"]
-            model.graph.input.append(helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, shape))
+            insert(model, 0, nodes_of(f"detour_size = Shape({_OTHER}) {name} = Concat <axis = 0> ({parts})"), stored)
+            model.graph.input.append(helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, ["near_miss_size"]))
             fed = np.zeros(int(array[index]), np.float32)
             yield Variant(f"computed: {name}[{index}]", loosen(model), given={_OTHER: fed})
             yield Variant(f"computed: {name}[{index}] = 0", model, given={_OTHER: fed[:0]})
@@ -97,15 +93,8 @@ def ranges(case: Case) -> Iterator[Variant]:
         for bounds in _RANGES:
             model = case.copy()
             names = ["detour_start", "detour_limit", "detour_delta"]
-            nodes = [helper.make_node("Range", names, ["detour"]), helper.make_node("Shape", ["detour"], ["detour_count"])]
-            _insert(model, 0, nodes, {n: np.array(v, dtype) for n, v in zip(names, bounds, strict=True)})
+            nodes = nodes_of(f"detour = Range({', '.join(names)}) detour_count = Shape(detour)")
+            insert(model, 0, nodes, {n: np.array(v, dtype) for n, v in zip(names, bounds, strict=True)})
             model.graph.output.append(helper.make_tensor_value_info("detour", element, None))
             model.graph.output.append(helper.make_tensor_value_info("detour_count", TensorProto.INT64, None))
             yield Variant(f"range: {np.dtype(dtype)} {bounds}", model)
-
-
-def _insert(model: ModelProto, position: int, nodes: Sequence[NodeProto], stored: Mapping[str, np.ndarray]) -> None:
-    """Put nodes in front of the one at a position, and constants beside the others."""
-    rest = list(model.graph.node)
-    replace_items(model.graph.node, (*rest[:position], *nodes, *rest[position:]))
-    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items())
