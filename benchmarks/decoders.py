@@ -14,7 +14,6 @@ import contextlib
 import gc
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -206,18 +205,6 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
             yield row(label, figures, base)
 
 
-@contextlib.contextmanager
-def working_folder(kept: pathlib.Path | None, name: str) -> Iterator[pathlib.Path]:
-    """A folder of one decoder, removed at the end unless it is to be kept."""
-    folder = pathlib.Path(tempfile.mkdtemp()) if kept is None else kept / name
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield folder
-    finally:
-        if kept is None:
-            shutil.rmtree(folder)
-
-
 @click.command()
 @click.option("--only", type=click.Choice([*DECODERS]), multiple=True, help="One of the decoders (repeatable).")
 @click.option("--layers", default=6, show_default=True)
@@ -240,7 +227,9 @@ def main(
         raise click.ClickException(f"nothing measured: {reason}")
     for name in only or DECODERS:
         plan = Plan(DECODERS[name], layers, seconds, passes, selections or [*SELECTIONS])
-        with working_folder(folder, name) as place:
+        with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder / name) as kept:
+            place = pathlib.Path(kept)
+            place.mkdir(parents=True, exist_ok=True)
             click.echo(f"\n{name}, {layers} layers")
             for line in lines_of(plan, exporters or EXPORTERS, place):
                 click.echo(line)

@@ -28,9 +28,9 @@ from xoptim.validate.errors import ProviderUnavailable
 from xoptim.validate.session import resolve_providers
 
 
-def tower(g: Graph, x: str, width: int, layers: int = 3) -> str:
-    """A perceptron."""
-    for _ in range(layers):
+def tower(g: Graph, x: str, width: int) -> str:
+    """A perceptron of three layers."""
+    for _ in range(3):
         x = g.add("Relu", g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.weight(width)))
     return x
 

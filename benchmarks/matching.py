@@ -17,6 +17,7 @@ import argparse
 import gc
 import json
 import time
+import timeit
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -141,16 +142,8 @@ def subgraphs() -> dict[str, tuple[GraphView, Node]]:
 
 def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> float:
     """Seconds of one call, the best of some turns of many calls each."""
-    best = float("inf")
     gc.collect()
-    gc.disable()
-    for _ in range(turns):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        best = min(best, (time.perf_counter() - start) / repeats)
-    gc.enable()
-    return best
+    return min(timeit.repeat(run, number=repeats, repeat=turns)) / repeats
 
 
 def attempts(repeats: int) -> dict[str, dict[str, float] | str]:

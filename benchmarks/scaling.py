@@ -247,8 +247,8 @@ def idle_patterns(count: int, sizes: Iterable[int], folder: pathlib.Path, limit:
         )
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
+def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     installed = [name for name, (package, _) in TOOLS.items() if importlib.util.find_spec(package)]
     parser.add_argument("--sizes", default="1000,10000,50000,100000", help="numbers of nodes, comma-separated")
@@ -256,12 +256,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tools", default=",".join(installed), help="of %(default)s")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one tool and size (default %(default)s)")
     parser.add_argument("--patterns", type=int, default=300, help="idle patterns to measure, 0 for none")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Measure and print."""
-    chosen = arguments()
+    chosen = parser.parse_args()
     sizes = sorted(int(size) for size in chosen.sizes.split(","))
     shapes, tools = chosen.shapes.split(","), [tool for tool in chosen.tools.split(",") if tool]
     with tempfile.TemporaryDirectory() as name:

@@ -4,6 +4,7 @@ import pathlib
 import platform
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 import onnx
 
@@ -21,25 +22,22 @@ def offline(model: onnx.ModelProto) -> onnx.ModelProto:
         return onnx.load(settings.optimized_model_filepath)
 
 
-def _onnxsim(model: onnx.ModelProto) -> onnx.ModelProto:
+def _onnxsim(model: onnx.ModelProto) -> Any:
     import onnxsim
 
-    found: onnx.ModelProto = onnxsim.simplify(model)[0]
-    return found
+    return onnxsim.simplify(model)[0]
 
 
-def _onnxslim(model: onnx.ModelProto) -> onnx.ModelProto:
+def _onnxslim(model: onnx.ModelProto) -> Any:
     import onnxslim
 
-    found: onnx.ModelProto = onnxslim.slim(model)
-    return found
+    return onnxslim.slim(model)
 
 
-def _onnxscript(model: onnx.ModelProto) -> onnx.ModelProto:
+def _onnxscript(model: onnx.ModelProto) -> Any:
     from onnxscript import optimizer
 
-    found: onnx.ModelProto = optimizer.optimize(model)
-    return found
+    return optimizer.optimize(model)
 
 
 PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
