@@ -299,7 +299,7 @@ def _kinds(names: Sequence[str]) -> Iterator[frozenset[str]]:
 
 
 def model_of(term: Term, types: Mapping[str, int], shape: Sequence[int | str] | None = None) -> onnx.ModelProto:
-    """A model that computes an expression; its numbers have the type of the first operand that is no Boolean."""
+    """A model that computes an expression; its numbers have the type of the first operand that is not Boolean."""
     helper = onnx.helper
     number = next((each for each in types.values() if each != onnx.TensorProto.BOOL), onnx.TensorProto.FLOAT)
     names: dict[Term, str] = {}

@@ -150,7 +150,7 @@ def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
 
 
 class Cost(NamedTuple):
-    """What a command took: seconds, those of processors, bytes of memory at the peak; and why it failed, if it did."""
+    """Seconds of a command, those of processors, bytes of memory at the peak; and why it failed, if it did."""
 
     seconds: float
     processors: float
