@@ -140,8 +140,8 @@ mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models
 	$(BIN)/python -m tests.mutation.sample
 
 bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
-	$(BIN)/python benchmarks/scaling.py
-	$(BIN)/python benchmarks/matching.py
+	$(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.matching
 
 new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPattern FAMILY=activations [FROM=model.onnx NODES=A,B]
 	$(BIN)/xopt new-pattern "$(NAME)" --family "$(FAMILY)" $(if $(FROM),--from "$(FROM)" --nodes "$(NODES)")

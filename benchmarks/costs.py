@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import onnxruntime
 
-from benchmarks.families import Graph
+from benchmarks.graphs import Graph
 from xoptim.bench.rounds import Times, measure_pass
 from xoptim.repeated.cost import Costs
 
@@ -45,11 +45,6 @@ def link_time(link: Link, *shape: int, seconds: float = 0.5) -> float:
     return 1e9 * (times[1].best - times[0].best) / (MANY - FEW)
 
 
-def weight(g: Graph, *shape: int) -> str:
-    """A stored tensor of random numbers."""
-    return g.constant(np.random.default_rng(len(g.constants)).standard_normal(shape) * shape[-1] ** -0.5, np.float32)
-
-
 def unary(op_type: str) -> Link:
     """An operator of one operand."""
     return lambda g, x: g.add(op_type, x)
@@ -57,7 +52,7 @@ def unary(op_type: str) -> Link:
 
 def shifted(g: Graph, x: str) -> str:
     """A row is added to each row."""
-    return g.add("Add", x, weight(g, 16))
+    return g.add("Add", x, g.weight(16))
 
 
 def reversed_rows(count: int) -> Link:
@@ -72,7 +67,7 @@ def reduced(g: Graph, x: str) -> str:
 
 def product(*shape: int) -> Link:
     """A product with a matrix, or with a stack of them."""
-    return lambda g, x: g.add("MatMul", x, weight(g, *shape))
+    return lambda g, x: g.add("MatMul", x, g.weight(*shape))
 
 
 def taken_apart(count: int) -> Link:

@@ -5,18 +5,18 @@ every form. Exporting takes several times the memory of the weights, so each for
 """
 
 import importlib.util
-import multiprocessing
 import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import onnx
+
+from benchmarks.process import apart
 
 Exporter = Literal["dynamo", "tracing"]
 EXPORTERS: Final[tuple[Exporter, ...]] = ("dynamo", "tracing")
@@ -35,8 +35,7 @@ class Decoder:
     """An architecture and its sizes.
 
     Attributes:
-        config: class of its configuration in transformers.
-        model: class of the model.
+        model: class of the model in transformers.
         depth: setting that holds the number of layers.
         settings: the other settings of the configuration.
         heads: heads of the cache.
@@ -47,7 +46,6 @@ class Decoder:
         built: whether onnxruntime-genai builds it.
     """
 
-    config: str
     model: str
     depth: str
     settings: Mapping[str, Any]
@@ -68,7 +66,6 @@ class Decoder:
 
 DECODERS: Final[dict[str, Decoder]] = {
     "llama": Decoder(
-        "LlamaConfig",
         "LlamaForCausalLM",
         "num_hidden_layers",
         {
@@ -89,7 +86,6 @@ DECODERS: Final[dict[str, Decoder]] = {
         built=True,
     ),
     "whisper": Decoder(
-        "WhisperConfig",
         "WhisperForConditionalGeneration",
         "decoder_layers",
         {
@@ -107,7 +103,7 @@ DECODERS: Final[dict[str, Decoder]] = {
         past=256,
         source=1500,
     ),
-    "gpt2": Decoder("GPT2Config", "GPT2LMHeadModel", "n_layer", {}, heads=12, width=64, vocabulary=50257),
+    "gpt2": Decoder("GPT2LMHeadModel", "n_layer", {}, heads=12, width=64, vocabulary=50257),
 }
 """TinyLlama, the decoder of Whisper (small), and GPT-2 (small)."""
 
@@ -141,12 +137,6 @@ def open_axes(decoder: Decoder, layers: int) -> dict[str, dict[int, str]]:
     return axes
 
 
-def in_a_process(function: Callable[..., None], *given: Any) -> None:
-    """Call a function in a new process, so that its memory is free afterwards."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pool.submit(function, *given).result()
-
-
 def missing(*packages: str) -> str:
     """Why there is no figure: the packages that are not installed, or ""."""
     names = [name for name in packages if importlib.util.find_spec(name) is None]
@@ -160,8 +150,8 @@ def module_of(decoder: Decoder, layers: int, exporter: Exporter | None = None) -
 
     torch.manual_seed(0)
     chosen = {"attn_implementation": "eager" if exporter == "tracing" else "sdpa"} if exporter else {}
-    config = getattr(transformers, decoder.config)(**decoder.settings, **{decoder.depth: layers}, **chosen)
-    return getattr(transformers, decoder.model)(config).eval()
+    made = getattr(transformers, decoder.model)
+    return made(made.config_class(**decoder.settings, **{decoder.depth: layers}, **chosen)).eval()
 
 
 def flat_module(decoder: Decoder, layers: int, exporter: Exporter) -> Any:
@@ -176,7 +166,7 @@ def flat_module(decoder: Decoder, layers: int, exporter: Exporter) -> Any:
             self.model = model
 
         def forward(self, tokens: Any, mask: Any, *past: Any) -> Any:
-            seen = _causal(mask, tokens) if exporter == "tracing" else mask
+            seen = causal(mask, tokens) if exporter == "tracing" else mask
             if not crossed:
                 own = _cache(past)
                 made = self.model(input_ids=tokens, attention_mask=seen, past_key_values=own, use_cache=True)
@@ -212,13 +202,16 @@ def _tensors(cache: Any) -> list[Any]:
     return [each for layer in cache.layers for each in (layer.keys, layer.values)]
 
 
-def _causal(mask: Any, tokens: Any) -> Any:
-    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that transformers makes."""
+def causal(mask: Any, tokens: Any = None) -> Any:
+    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that transformers makes.
+
+    It has a row for each new token; by default all tokens are new.
+    """
     import torch
 
-    total, new = mask.shape[1], tokens.shape[1]
-    places = torch.arange(total)
-    allowed = (places[None, :] <= places[total - new :, None])[None, None] & mask.to(torch.bool)[:, None, None, :]
+    places = torch.arange(mask.shape[1])
+    rows = places if tokens is None else places[mask.shape[1] - tokens.shape[1] :]
+    allowed = (places[None, :] <= rows[:, None])[None, None] & mask.to(torch.bool)[:, None, None, :]
     return torch.where(allowed, torch.zeros(()), torch.full((), torch.finfo(torch.float32).min))
 
 
@@ -267,7 +260,7 @@ def build(decoder: Decoder, layers: int, target: pathlib.Path) -> None:
         RuntimeError: the builder failed.
     """
     source = target.with_name(f"{target.name}.source")
-    in_a_process(pretrained, decoder, layers, source)
+    apart(pretrained, decoder, layers, source)
     words = {"-i": source, "-o": target, "-p": "fp32", "-e": "cpu", "-c": source / "cache"}
     command = [sys.executable, "-W", "ignore", "-m", "onnxruntime_genai.models.builder", "-m", "x"]
     command += [str(word) for pair in words.items() for word in pair]

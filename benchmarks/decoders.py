@@ -14,7 +14,6 @@ import contextlib
 import gc
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,10 +25,10 @@ from typing import Final
 
 import click
 import numpy as np
-import onnx
 
-from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, in_a_process, missing, values_of
-from benchmarks.performance import number_of_nodes
+from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, missing, values_of
+from benchmarks.performance import size_of
+from benchmarks.process import apart
 from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.validate.session import Session, SessionSettings
@@ -99,11 +98,6 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> flo
     if not target.exists():
         raise RuntimeError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
     return time.perf_counter() - start
-
-
-def size_of(path: pathlib.Path) -> int:
-    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place of their calls."""
-    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph)
 
 
 def difference(scores: np.ndarray, expected: np.ndarray) -> float:
@@ -203,24 +197,12 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
             continue
         source = folder / f"{exporter}.onnx"
         if not source.exists():
-            in_a_process(export, plan.decoder, plan.layers, exporter, source)
+            apart(export, plan.decoder, plan.layers, exporter, source)
         if built and not built.exists():
             build(plan.decoder, plan.layers, built.parent)
         yield from ("", f"{exporter}:", "", head(plan))
         for label, figures, base in measured(source, built, plan):
             yield row(label, figures, base)
-
-
-@contextlib.contextmanager
-def working_folder(kept: pathlib.Path | None, name: str) -> Iterator[pathlib.Path]:
-    """A folder of one decoder, removed at the end unless it is to be kept."""
-    folder = pathlib.Path(tempfile.mkdtemp()) if kept is None else kept / name
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield folder
-    finally:
-        if kept is None:
-            shutil.rmtree(folder)
 
 
 @click.command()
@@ -245,7 +227,9 @@ def main(
         raise click.ClickException(f"nothing measured: {reason}")
     for name in only or DECODERS:
         plan = Plan(DECODERS[name], layers, seconds, passes, selections or [*SELECTIONS])
-        with working_folder(folder, name) as place:
+        with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder / name) as kept:
+            place = pathlib.Path(kept)
+            place.mkdir(parents=True, exist_ok=True)
             click.echo(f"\n{name}, {layers} layers")
             for line in lines_of(plan, exporters or EXPORTERS, place):
                 click.echo(line)

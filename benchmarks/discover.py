@@ -63,13 +63,8 @@ class Kernels:
         return found
 
     def _session(self, op_type: str, way: Way, operands: Sequence[Array]) -> onnxruntime.InferenceSession | None:
-        helper = onnx.helper
-        types = [helper.np_dtype_to_tensor_dtype(each.dtype) for each in operands]
-        inputs = [helper.make_tensor_value_info(f"x{i}", dtype, None) for i, dtype in enumerate(types)]
-        stored = [onnx.numpy_helper.from_array(np.array(value, np.int64), f"c{i}") for i, value in enumerate(way.operands)]
-        node = helper.make_node(op_type, [*(v.name for v in inputs), *(t.name for t in stored)], ["y"], **dict(way.attributes))
-        graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")], stored)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+        types = {f"x{i}": onnx.helper.np_dtype_to_tensor_dtype(each.dtype) for i, each in enumerate(operands)}
+        model = model_of(Term(op_type, way, tuple(Term(name=name) for name in types)), types)
         try:
             return onnxruntime.InferenceSession(model.SerializeToString(), self._options, providers=["CPUExecutionProvider"])
         except Exception:  # no kernel for the types, or none that may be called so
@@ -93,25 +88,31 @@ _SQUARE: Final = (2, 4, 4)
 _SPECIAL: Final = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 2.0, 0.5, -2.5, 3.0)
 
 
-class Samples:
-    """Values of operands.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The operands and the size of the expressions that a left side is compared with.
 
-    Args:
-        kinds: the operands that are Booleans.
-        names: the operands.
+    Attributes:
+        names: operands.
+        kinds: those that are Booleans.
+        dtype: of the others.
         shape: of all operands, but for those that are broadcast.
+        size: most nodes of a right side, 1 or 2.
     """
 
-    def __init__(self, names: Sequence[str], kinds: frozenset[str], shape: tuple[int, ...]) -> None:
-        self._names, self._kinds, self._shape = names, kinds, shape
+    names: tuple[str, ...]
+    kinds: frozenset[str]
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    size: int
 
     def random(self, dtype: Any, shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = 0) -> dict[str, Array]:
         """Numbers of the size of 1, and Booleans."""
         rng = np.random.default_rng(seed)
         found = {}
-        for name in self._names:
-            shape = (shapes or {}).get(name, self._shape)
-            if name in self._kinds:
+        for name in self.names:
+            shape = (shapes or {}).get(name, self.shape)
+            if name in self.kinds:
                 found[name] = rng.random(shape) < 0.5
             elif np.dtype(dtype).kind in "iu":
                 found[name] = rng.integers(-5, 6, shape).astype(dtype)
@@ -128,11 +129,11 @@ class Samples:
             rng = np.random.default_rng(seed)
             feeds = self.random(dtype, seed=seed)
             yield {n: v if v.dtype == bool else rng.choice(np.array(values, dtype), v.shape) for n, v in feeds.items()}
-        for name in self._names:
-            for shape in ((self._shape[-1],), (), (1, *self._shape[1:]), (*self._shape[:2], 1)):
+        for name in self.names:
+            for shape in ((self.shape[-1],), (), (1, *self.shape[1:]), (*self.shape[:2], 1)):
                 yield self.random(dtype, {name: shape}, seed=9)
-        for shape in ((0, *self._shape[1:]), (*self._shape[:2], 0), (1, 1, 1), (5, *self._shape[1:])):
-            yield self.random(dtype, dict.fromkeys(self._names, shape), seed=10)
+        for shape in ((0, *self.shape[1:]), (*self.shape[:2], 0), (1, 1, 1), (5, *self.shape[1:])):
+            yield self.random(dtype, dict.fromkeys(self.names, shape), seed=10)
 
 
 def fingerprint(value: Array) -> bytes:
@@ -142,29 +143,21 @@ def fingerprint(value: Array) -> bytes:
     return blake2b(rounded.tobytes(), digest_size=16, key=f"{value.dtype}{value.shape}".encode()).digest()
 
 
-def grown(kernels: Kernels, samples: Samples, dtype: Any, size: int) -> dict[bytes, Term]:
-    """The first expression of at most this many nodes for each result.
-
-    Args:
-        kernels: computes.
-        samples: operands.
-        dtype: of operands that are not Booleans.
-        size: most nodes, 1 or 2.
-    """
-    feeds = samples.random(dtype)
-    leaves = [(Term(name=name), value) for name, value in feeds.items()]
-    leaves += [(Term(name=f"{number:g}"), np.array(number, dtype)) for number in CONSTANTS]
+def grown(kernels: Kernels, setting: Setting) -> dict[bytes, Term]:
+    """The first expression for each result."""
+    leaves = [(Term(name=name), value) for name, value in setting.random(setting.dtype).items()]
+    leaves += [(Term(name=f"{number:g}"), np.array(number, setting.dtype)) for number in CONSTANTS]
     found: dict[bytes, Term] = {}
     for term, value in leaves:
         found.setdefault(fingerprint(value), term)
     last = leaves
-    for nodes in range(1, size + 1):
+    for nodes in range(1, setting.size + 1):
         new = []
         for op_type, way, parts in _calls(last, leaves):
             result = kernels.call(op_type, way, [value for _, value in parts])
             if result is not None and (key := fingerprint(result)) not in found:
                 found[key] = Term(op_type, way, tuple(term for term, _ in parts))
-                if nodes < size:
+                if nodes < setting.size:
                     new.append((found[key], result))
         last = new
     return found
@@ -223,13 +216,13 @@ class Rule:
 _TYPES: Final = ("float32", "float16", "float64", "int64", "int32")
 
 
-def judged(kernels: Kernels, samples: Samples, left: Term, right: Term) -> tuple[Exactness, tuple[str, ...]] | None:
+def judged(kernels: Kernels, setting: Setting, left: Term, right: Term) -> tuple[Exactness, tuple[str, ...]] | None:
     """How a rewrite agrees on all samples of all types on which the left side runs; ``None`` where it does not."""
     grades: list[Exactness] = []
     ran = []
     for name in _TYPES:
         dtype = np.dtype(name)
-        for special, feeds in [(False, samples.random(dtype, seed=11)), *((True, each) for each in samples.special(dtype))]:
+        for special, feeds in [(False, setting.random(dtype, seed=11)), *((True, each) for each in setting.special(dtype))]:
             values = [kernels.value(side, feeds, dtype) for side in (left, right)]
             if values[0] is None:
                 continue
@@ -255,25 +248,6 @@ def compared(a: Array, b: Array) -> Exactness | None:
     return "rounding" if np.allclose(a, b, rtol=close, atol=close, equal_nan=True) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The operands and the size of the expressions that a left side is compared with.
-
-    Attributes:
-        names: operands.
-        kinds: those that are Booleans.
-        dtype: of the others.
-        shape: of all.
-        size: most nodes of a right side.
-    """
-
-    names: tuple[str, ...]
-    kinds: frozenset[str]
-    dtype: str
-    shape: tuple[int, ...]
-    size: int
-
-
 def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
     """Rewrites of the forms that ``xopt mine`` writes as JSON, of 2 to this many nodes, in order of the forms."""
     kernels = Kernels()
@@ -288,15 +262,14 @@ def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
             waiting.setdefault(setting, []).append(left)
     found: dict[Term, Rule] = {}
     for setting, group in waiting.items():  # one table at a time: each takes hundreds of megabytes
-        samples = Samples(setting.names, setting.kinds, setting.shape)
         table: dict[bytes, Term] = {}
-        feeds = samples.random(np.dtype(setting.dtype))
+        feeds = setting.random(setting.dtype)
         for left in group:
-            if left in found or kernels.value(left, feeds, np.dtype(setting.dtype)) is None:
+            if left in found or kernels.value(left, feeds, setting.dtype) is None:
                 continue
-            table = table or grown(kernels, samples, np.dtype(setting.dtype), setting.size)
-            right = _right_side(kernels, table, left, feeds, np.dtype(setting.dtype))
-            verdict = None if right is None else judged(kernels, samples, left, right)
+            table = table or grown(kernels, setting)
+            right = _right_side(kernels, table, left, feeds, setting.dtype)
+            verdict = None if right is None else judged(kernels, setting, left, right)
             if right is not None and verdict is not None:
                 found[left] = Rule(left, right, *verdict, setting.kinds, lefts[left]["exclusive"], lefts[left]["models"])
     return [found[left] for left in lefts if left in found]
@@ -307,7 +280,7 @@ def _settings(left: Term) -> Iterator[Setting]:
     shape = _SQUARE if "MatMul" in str(left) else _SHAPE
     if 0 < len(names) <= 3:
         for kinds, dtype in product(_kinds(names), ("float64", "int64")):
-            yield Setting(names, kinds, dtype, shape, min(len(left.nodes()) - 1, 2))
+            yield Setting(names, kinds, np.dtype(dtype), shape, min(len(left.nodes()) - 1, 2))
 
 
 def _right_side(
@@ -325,17 +298,18 @@ def _kinds(names: Sequence[str]) -> Iterator[frozenset[str]]:
         yield frozenset(name for name, each in zip(names, chosen, strict=True) if each)
 
 
-def model_of(term: Term, kinds: frozenset[str], dtype: str, shape: Sequence[int | str]) -> onnx.ModelProto:
-    """A model that computes an expression."""
+def model_of(term: Term, types: Mapping[str, int], shape: Sequence[int | str] | None = None) -> onnx.ModelProto:
+    """A model that computes an expression; its numbers have the type of the first operand that is not Boolean."""
     helper = onnx.helper
-    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    number = next((each for each in types.values() if each != onnx.TensorProto.BOOL), onnx.TensorProto.FLOAT)
     names: dict[Term, str] = {}
     nodes, stored = [], []
     for each in ordered(term):
         if not each.op_type:
             names[each] = each.name if each.name[0].isalpha() else f"c{len(names)}"
             if names[each] != each.name:
-                stored.append(onnx.numpy_helper.from_array(np.array(float(each.name), dtype), names[each]))
+                array = np.array(float(each.name), helper.tensor_dtype_to_np_dtype(number))
+                stored.append(onnx.numpy_helper.from_array(array, names[each]))
             continue
         constants = [f"v{len(names)}_{i}" for i in range(len(each.way.operands))]
         values = zip(constants, each.way.operands, strict=True)
@@ -344,25 +318,29 @@ def model_of(term: Term, kinds: frozenset[str], dtype: str, shape: Sequence[int 
         operands = [*(names[part] for part in each.parts), *constants]
         nodes.append(helper.make_node(each.op_type, operands, [names[each]], **dict(each.way.attributes)))
     used = sorted(each.name for each in names if not each.op_type and each.name[0].isalpha())
-    boolean = onnx.TensorProto.BOOL
-    inputs = [helper.make_tensor_value_info(name, boolean if name in kinds else number, shape) for name in used]
+    inputs = [helper.make_tensor_value_info(name, types[name], shape) for name in used]
     graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")], stored)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
-    return onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+
+
+def side_of(rule: Rule, term: Term, shape: Sequence[int | str]) -> onnx.ModelProto:
+    """A model of one side of a rewrite."""
+    number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype("float32" if "float32" in rule.dtypes else rule.dtypes[0]))
+    names = {each.name for each in leaves_of(rule.left) if each.name[0].isalpha()}
+    types = {name: onnx.TensorProto.BOOL if name in rule.kinds else number for name in names}
+    return onnx.shape_inference.infer_shapes(model_of(term, types, shape), strict_mode=True)
 
 
 def is_known(rule: Rule) -> bool:
     """Whether the default patterns make the left side as small as the right side."""
-    dtype = "float32" if "float32" in rule.dtypes else rule.dtypes[0]
     shape = ("n", *(_SQUARE if "MatMul" in str(rule.left) else _SHAPE)[1:])
-    optimized = xoptim.optimize(model_of(rule.left, rule.kinds, dtype, shape))
+    optimized = xoptim.optimize(side_of(rule, rule.left, shape))
     return sum(node.op_type != "Constant" for node in optimized.graph.node) <= len(rule.right.nodes())
 
 
 def ratio(rule: Rule, seconds: float) -> str:
     """The time of the right side divided by the time of the left side, with its interval."""
-    dtype = "float32" if "float32" in rule.dtypes else rule.dtypes[0]
-    sides = [model_of(side, rule.kinds, dtype, (8, 128, 128)) for side in (rule.left, rule.right)]
+    sides = [side_of(rule, side, (8, 128, 128)) for side in (rule.left, rule.right)]
     found = bench(dict(zip(("left", "right"), sides, strict=True)), seconds=seconds, threads=1, compare=False, loading=False)
     measured = found.models[1].ratio
     assert measured is not None

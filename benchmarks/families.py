@@ -1,60 +1,29 @@
-"""Growth of the time of an optimization with families of graphs that repeat one structure n times.
+"""Growth of time and memory of an optimization with families of graphs that repeat one structure n times.
 
-    python benchmarks/families.py                                 # every family at n, 2n and 4n nodes, n = 250
-    python benchmarks/families.py --nodes 1000 movements concats
-    python benchmarks/families.py --patterns default+onnxruntime
+    python -m benchmarks.families                                 # every family at n, 2n and 4n, n = 250
+    python -m benchmarks.families --repeat 1000 movements concats
+    python -m benchmarks.families --patterns default windows
 
-The last column is the time at 4n divided by that at n: 4 for time in proportion to the size, 16 for its square, 64 for its
-cube. Times come from one run, after a warm-up on a tiny graph.
+Each measurement works in a process of its own, after a warm-up on a tiny graph, with Python's garbage collector at rest. It
+prints nodes of the model, seconds of processor time of `xoptim.optimize`, that time for one repetition, the peak of the
+resident memory of the process above that before the optimization (Linux only), and the time divided by the time at n: at 4n it
+is 4 for time in proportion to the size, 16 for its square, 64 for its cube.
 """
 
 import argparse
+import gc
+import pathlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 import xoptim
-
-OPSET = 18
-
-
-class Graph:
-    """A graph that grows node by node."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[TensorProto] = []
-        self.inputs: list[onnx.ValueInfoProto] = []
-        self.outputs: list[str] = []
-
-    def input(self, *shape: int | str) -> str:
-        """A new input of 32-bit floats."""
-        name = f"x{len(self.inputs)}"
-        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-        return name
-
-    def add(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """A new node; the name of its only or first result, others have a number behind it."""
-        name = f"r{len(self.nodes)}"
-        results = [name, *(f"{name}_{i}" for i in range(1, outputs))]
-        self.nodes.append(helper.make_node(op_type, inputs, results, **attributes))
-        return name
-
-    def constant(self, value: Any, dtype: Any = np.int64) -> str:
-        """A new initializer."""
-        name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return name
-
-    def model(self, *results: str) -> onnx.ModelProto:
-        """The model with these results."""
-        outputs = [onnx.ValueInfoProto(name=name) for name in results]
-        graph = helper.make_graph(self.nodes, "family", self.inputs, outputs, self.constants)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+from benchmarks.graphs import Graph
+from benchmarks.process import apart
+from benchmarks.sizes import SIZES
 
 
 def movements(n: int) -> onnx.ModelProto:
@@ -209,53 +178,57 @@ def sigmoids(n: int) -> onnx.ModelProto:
 
 
 FAMILIES: dict[str, Callable[[int], onnx.ModelProto]] = {
-    f.__name__: f
-    for f in (
-        *(
-            movements,
-            transposes,
-            images,
-            masked,
-            sums,
-            products,
-            concats,
-            joined,
-            cuts,
-            heads,
-            pieces,
-            shapes,
-            sizes,
-            inputs,
-            stretched,
-        ),
-        sigmoids,
+    build.__name__: build
+    for build in (
+        *(movements, transposes, images, masked, sums, products, concats, joined, cuts, heads, pieces, shapes, sizes, inputs),
+        *(stretched, sigmoids),
     )
 }
 
 
-def seconds(model: onnx.ModelProto, patterns: str) -> float:
-    """Time of one optimization."""
-    start = time.perf_counter()
+def _memory(field: str) -> float:
+    """Resident memory of this process now (``VmRSS``) or at its peak (``VmHWM``), in mebibytes, as Linux reports it."""
+    status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
+    return float(next(line.split()[1] for line in status.splitlines() if line.startswith(field))) / 1024
+
+
+def measure(family: str, count: int, patterns: str) -> tuple[int, float, float]:
+    """Nodes, seconds and mebibytes of one optimization, in this process."""
+    build = (FAMILIES | SIZES)[family]
+    xoptim.optimize(build(20), patterns=patterns)
+    model = build(count)
+    gc.collect()
+    gc.disable()
+    before = _memory("VmRSS")
+    start = time.process_time()
     xoptim.optimize(model, patterns=patterns)
-    return time.perf_counter() - start
+    seconds = time.process_time() - start
+    return len(model.graph.node), seconds, _memory("VmHWM") - before
 
 
 def main() -> None:
-    """Print a row for each family."""
+    """Print rows for each family."""
+    names = [*FAMILIES, *SIZES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("families", nargs="*", default=list(FAMILIES), metavar="FAMILY", help=f"of {', '.join(FAMILIES)}")
-    parser.add_argument("--nodes", type=int, default=250, help="n")
-    parser.add_argument("--patterns", default="default+onnxruntime", help="selection of patterns")
+    parser.add_argument("families", nargs="*", default=names, metavar="FAMILY", help=f"of {', '.join(names)}")
+    parser.add_argument("--repeat", type=int, default=250, help="n (default %(default)s)")
+    parser.add_argument("--patterns", default="default+onnxruntime", help="selection of patterns (default %(default)s)")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one measurement (default %(default)s)")
     chosen = parser.parse_args()
-    unknown = set(chosen.families) - set(FAMILIES)
-    if unknown:
+    if unknown := set(chosen.families) - set(names):
         parser.error(f"no such family: {', '.join(sorted(unknown))}")
-    counts = [chosen.nodes, 2 * chosen.nodes, 4 * chosen.nodes]
-    print(f"{'family':<12}" + "".join(f"{f'{n} nodes':>14}" for n in counts) + f"{'4n / n':>10}")
-    for name in chosen.families:
-        seconds(FAMILIES[name](20), chosen.patterns)
-        times = [seconds(FAMILIES[name](n), chosen.patterns) for n in counts]
-        print(f"{name:<12}" + "".join(f"{t:>12.2f} s" for t in times) + f"{times[-1] / times[0]:>10.1f}", flush=True)
+    print(f"{'family':<12}{'repeat':>8}{'nodes':>8}{'seconds':>10}{'us/repeat':>11}{'MiB':>8}{'growth':>8}")
+    for family in chosen.families:
+        first = 0.0
+        for count in (chosen.repeat, 2 * chosen.repeat, 4 * chosen.repeat):
+            try:
+                nodes, seconds, memory = apart(measure, family, count, chosen.patterns, limit=chosen.limit)
+            except RuntimeError as error:
+                print(f"{family:<12}{count:>8}  {error}", flush=True)
+                break
+            first = first or seconds
+            figures = f"{seconds:>10.2f}{1e6 * seconds / count:>11.0f}{memory:>8.0f}{seconds / first:>8.1f}"
+            print(f"{family:<12}{count:>8}{nodes:>8}{figures}", flush=True)
 
 
 if __name__ == "__main__":

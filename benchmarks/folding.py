@@ -20,25 +20,18 @@ import onnx
 
 import xoptim
 from benchmarks.costs import measured
-from benchmarks.families import Graph
+from benchmarks.graphs import Graph
 from xoptim.bench import bench
 from xoptim.graph.load import collection_paused, load_model
 from xoptim.repeated import Repeated
 from xoptim.validate.errors import ProviderUnavailable
 from xoptim.validate.session import resolve_providers
 
-RANDOM = np.random.default_rng(0)
 
-
-def weight(g: Graph, *shape: int) -> str:
-    """A stored tensor of random numbers."""
-    return g.constant(RANDOM.standard_normal(shape) * shape[0] ** -0.5, np.float32)
-
-
-def tower(g: Graph, x: str, width: int, layers: int = 3) -> str:
-    """A perceptron."""
-    for _ in range(layers):
-        x = g.add("Relu", g.add("Add", g.add("MatMul", x, weight(g, width, width)), weight(g, width)))
+def tower(g: Graph, x: str, width: int) -> str:
+    """A perceptron of three layers."""
+    for _ in range(3):
+        x = g.add("Relu", g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.weight(width)))
     return x
 
 
@@ -57,12 +50,12 @@ def towers(count: int, width: int = 32, rows: int = 1, shared: bool = True) -> o
 def shared_weights(count: int = 8, width: int = 32, rows: int = 16) -> onnx.ModelProto:
     """Perceptrons of an input each; the first layer of all of them has the same weights, and the second one of every two."""
     g = Graph()
-    first, second = weight(g, width, width), [weight(g, width, width) for _ in range(count // 2)]
+    first, second = g.weight(width, width), [g.weight(width, width) for _ in range(count // 2)]
     results = []
     for place in range(count):
         x = g.input(rows, width)
-        for weights in (first, second[place // 2], weight(g, width, width)):
-            x = g.add("Relu", g.add("Add", g.add("MatMul", x, weights), weight(g, width)))
+        for weights in (first, second[place // 2], g.weight(width, width)):
+            x = g.add("Relu", g.add("Add", g.add("MatMul", x, weights), g.weight(width)))
         results.append(x)
     return g.model(g.add("Sum", *results))
 
@@ -71,11 +64,11 @@ def experts(count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = Fa
     """A mixture: all experts are computed, and weighted by a gate."""
     g = Graph()
     x = g.input(rows, width)
-    shares = g.add("Softmax", g.add("MatMul", x, weight(g, width, count)), axis=-1)
+    shares = g.add("Softmax", g.add("MatMul", x, g.weight(width, count)), axis=-1)
     outs = []
     for expert in range(count):
-        hidden = g.add("MatMul", x, weight(g, width, 2 * width))
-        y = g.add("MatMul", g.add("Mul", hidden, g.add("Sigmoid", hidden)), weight(g, 2 * width, width))
+        hidden = g.add("MatMul", x, g.weight(width, 2 * width))
+        y = g.add("MatMul", g.add("Mul", hidden, g.add("Sigmoid", hidden)), g.weight(2 * width, width))
         share = g.add("Slice", shares, g.constant([expert]), g.constant([expert + 1]), g.constant([1]))
         outs.append(g.add("Mul", y, share))
     return g.model(added(g, outs) if is_chain else g.add("Sum", *outs))
@@ -89,9 +82,8 @@ def tables(count: int = 26, rows: int = 16) -> onnx.ModelProto:
     )
     outs = []
     for _ in range(count):
-        table = weight(g, 1000, 16)
-        own = g.add("Mod", g.add("Mul", ids, g.constant(int(RANDOM.integers(1, 9)))), g.constant(1000))
-        outs.append(g.add("ReduceMean", g.add("Gather", table, own), g.constant([1]), keepdims=0))
+        own = g.add("Mod", g.add("Mul", ids, g.constant(g.random.integers(1, 9))), g.constant(1000))
+        outs.append(g.add("ReduceMean", g.add("Gather", g.weight(1000, 16), own), g.constant([1]), keepdims=0))
     return g.model(g.add("Concat", *outs, axis=1))
 
 
@@ -102,7 +94,7 @@ def gates(steps: int = 8, width: int = 32) -> onnx.ModelProto:
     for _ in range(steps):
         x = g.input(1, width)
         raw = [
-            g.add("Add", g.add("MatMul", x, weight(g, width, width)), g.add("MatMul", h, weight(g, width, width)))
+            g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.add("MatMul", h, g.weight(width, width)))
             for _ in range(4)
         ]
         i, f, o = (g.add("Sigmoid", each) for each in raw[:3])
@@ -117,10 +109,10 @@ def heads(count: int = 8, width: int = 64, rows: int = 32) -> onnx.ModelProto:
     x, size = g.input(rows, width), width // count
     outs = []
     for _ in range(count):
-        q, k, v = (g.add("MatMul", x, weight(g, width, size)) for _ in range(3))
+        q, k, v = (g.add("MatMul", x, g.weight(width, size)) for _ in range(3))
         scores = g.add("Softmax", g.add("MatMul", q, g.add("Transpose", k, perm=[1, 0])), axis=-1)
         outs.append(g.add("MatMul", scores, v))
-    return g.model(g.add("MatMul", g.add("Concat", *outs, axis=1), weight(g, width, width)))
+    return g.model(g.add("MatMul", g.add("Concat", *outs, axis=1), g.weight(width, width)))
 
 
 def circuit(trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> onnx.ModelProto:
@@ -130,7 +122,7 @@ def circuit(trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> 
 
     def total(y: str) -> str:
         top = g.add("ReduceMax", y, g.constant([-1]), keepdims=1)
-        shares = g.constant(RANDOM.dirichlet(np.ones(units), units).T, np.float32)
+        shares = g.constant(g.random.dirichlet(np.ones(units), units).T, np.float32)
         return g.add("Add", g.add("Log", g.add("MatMul", g.add("Exp", g.add("Sub", y, top)), shares)), top)
 
     def region(start: int, end: int) -> str:
@@ -146,14 +138,13 @@ def one_layer(count: int = 8, width: int = 64, rows: int | str = 16) -> onnx.Mod
     """Layers of one input, side by side."""
     g = Graph()
     x = g.input(rows, width)
-    parts = (g.add("Add", g.add("MatMul", x, weight(g, width, width)), weight(g, width)) for _ in range(count))
+    parts = (g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.weight(width)) for _ in range(count))
     return g.model(g.add("Concat", *(g.add("Tanh", each) for each in parts), axis=1))
 
 
 def convolution(g: Graph, x: str, into: int, out: int, window: int) -> str:
-    """A convolution that keeps the size of the image, and its activation."""
-    weights = g.constant(RANDOM.standard_normal((out, into, window, window)) * (into * window**2) ** -0.5, np.float32)
-    return g.add("Relu", g.add("Conv", x, weights, weight(g, out), pads=[window // 2] * 4))
+    """A convolution and its activation."""
+    return g.add("Relu", g.conv(x, into, out, window=window))
 
 
 def branches(channels: int = 192, size: int = 28) -> onnx.ModelProto:
@@ -173,7 +164,7 @@ def resnext(count: int = 8, channels: int = 64, size: int = 14) -> onnx.ModelPro
     outs = []
     for _ in range(count):
         narrow = convolution(g, convolution(g, x, channels, 4, 1), 4, 4, 3)
-        outs.append(g.add("Conv", narrow, weight(g, channels, 4, 1, 1), weight(g, channels)))
+        outs.append(g.add("Conv", narrow, g.weight(channels, 4, 1, 1), g.weight(channels)))
     return g.model(g.add("Relu", added(g, [x, *outs])))
 
 
@@ -184,7 +175,7 @@ def ensemble(count: int = 5, size: int = 16) -> onnx.ModelProto:
     for _ in range(count):
         y = convolution(g, convolution(g, x, 3, 16, 3), 16, 32, 3)
         y = g.add("Flatten", g.add("GlobalAveragePool", y))
-        outs.append(g.add("Softmax", g.add("Gemm", y, weight(g, 32, 10), weight(g, 10)), axis=-1))
+        outs.append(g.add("Softmax", g.add("Gemm", y, g.weight(32, 10), g.weight(10)), axis=-1))
     return g.model(g.add("Mean", *outs))
 
 

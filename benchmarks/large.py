@@ -2,7 +2,9 @@
 
 The model is a LLaMA with a cache as torch's exporter writes it (a Transpose before each product), with random weights, or
 with weights that are holes of a sparse file except for their beginning. Printed are the time and the peak of memory of the
-command, of ``cp`` of the same files, of onnxruntime's offline optimization and of onnxsim, in one run.
+command, of ``cp`` of the same files, of onnxruntime's offline optimization and of onnxsim, in one run. Peaks include mapped
+weights. With ``--proof`` there are the command with its proof, the proof alone (``xopt verify``), and onnxruntime alone, which
+loads the original and the result once, one after the other, and runs each three times.
 """
 
 import argparse
@@ -12,19 +14,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, numpy_helper
 
 _PAGE: Final = 4096
 _FIRST: Final = 64
 """Bytes at the beginning of a weight that a sparse file holds, so that weights differ."""
-_FLOAT, _INT = TensorProto.FLOAT, TensorProto.INT64
 
 
 class Sizes(NamedTuple):
@@ -42,139 +43,117 @@ class Sizes(NamedTuple):
         """The width of a head."""
         return self.width // self.heads
 
-    @property
-    def layer_bytes(self) -> int:
-        """Bytes of the weights of a layer."""
-        attention = 2 * self.width * (self.width + self.kept_heads * self.head)
-        return 4 * (attention + 3 * self.width * self.inner + 2 * self.width)
+    def layer(self, n: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the weights of a layer."""
+        kept = self.kept_heads * self.head
+        shapes: dict[str, tuple[int, ...]] = {f"before{n}w": (self.width,), f"after{n}w": (self.width,)}
+        shapes |= {f"{name}{n}w": (self.width, self.width) for name in ("q", "o")}
+        shapes |= {f"{name}{n}w": (kept, self.width) for name in ("k", "v")}
+        shapes |= {f"{name}{n}w": (self.inner, self.width) for name in ("gate", "up")}
+        return shapes | {f"down{n}w": (self.width, self.inner)}
+
+    def ends(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the weights before and after the layers."""
+        return {"words": (self.vocabulary, self.width), "finalw": (self.width,), "logitsw": (self.vocabulary, self.width)}
 
 
-class Decoder:
-    """Builds a LLaMA with a cache, and writes its weights to a file.
+_BEFORE: Final = """
+    zero = Constant <value_int = 0> () one = Constant <value_int = 1> () at0 = Constant <value_ints = [0]> ()
+    at2 = Constant <value_ints = [2]> () last = Constant <value_ints = [-1]> () axis3 = Constant <value_ints = [3]> ()
+    half = Constant <value_ints = [HALF]> () end = Constant <value_ints = [WIDTH]> ()
+    heads = Constant <value_ints = [0, 0, -1, WIDTH]> () joined = Constant <value_ints = [0, HEADS, -1, WIDTH]> ()
+    flat = Constant <value_ints = [0, 0, -1]> () repeats = Constant <value_ints = [1, 1, REPEATS, 1, 1]> ()
+    two = Constant <value = float {2}> () eps = Constant <value = float {1e-5}> () scale = Constant <value = float {ROOT}> ()
+    none = Constant <value = float {0}> () far = Constant <value = float {-1e9}> ()
+    b_q = Shape <start = 1, end = 2> (ids) b_p = Shape <start = 2, end = 3> (past0k) t1 = Add(b_p, b_q)
+    p = Squeeze(b_p, at0) t = Squeeze(t1, at0) rows1 = Range(p, t, one) columns1 = Range(zero, t, one)
+    rows = Unsqueeze(rows1, last) columns = Unsqueeze(columns1, at0)
+    seen = LessOrEqual(columns, rows) mask = Where(seen, none, far)
+    turns1 = Cast <to = 1> (rows) turns2 = Mul(turns1, frequencies) turns = Concat <axis = -1> (turns2, turns2)
+    cosine = Cos(turns) sine = Sin(turns) x0 = Gather(words, ids)
+"""
+_NORM: Final = """
+    {0}p = Pow({1}, two) {0}m = ReduceMean({0}p, last) {0}e = Add({0}m, eps) {0}r = Sqrt({0}e) {0}c = Reciprocal({0}r)
+    {0}n = Mul({1}, {0}c) {0} = Mul({0}n, {0}w)
+"""
+_LINEAR: Final = "{0}t = Transpose <perm = [1, 0]> ({0}w) {0} = MatMul({1}, {0}t)\n"
+_HEADS: Final = "{0}r = Reshape({0}, heads) {0}h = Transpose <perm = [0, 2, 1, 3]> ({0}r)\n"
+_ROTARY: Final = """
+    {0}_1 = Slice({0}h, at0, half, axis3) {0}_2 = Slice({0}h, half, end, axis3) {0}g = Neg({0}_2)
+    {0}x = Concat <axis = -1> ({0}g, {0}_1) {0}a = Mul({0}h, cosine) {0}b = Mul({0}x, sine) {0}o = Add({0}a, {0}b)
+"""
+_REPEAT: Final = "{0}u = Unsqueeze({0}, at2) {0}y = Expand({0}u, repeats) {0}z = Reshape({0}y, joined)\n"
+_CACHE: Final = """
+    present{0}k = Concat <axis = 2> (past{0}k, k{0}o) present{0}v = Concat <axis = 2> (past{0}v, v{0}h)
+"""
+_SCORES: Final = """
+    c{0} = Transpose <perm = [0, 1, 3, 2]> (present{0}kz) d{0} = MatMul(q{0}o, c{0}) e{0} = Div(d{0}, scale)
+    f{0} = Add(e{0}, mask) g{0} = Softmax <axis = -1> (f{0}) h{0} = MatMul(g{0}, present{0}vz)
+    i{0} = Transpose <perm = [0, 2, 1, 3]> (h{0}) j{0} = Reshape(i{0}, flat)
+"""
 
-    Args:
-        sizes: of the model.
-        stream: the file of the weights.
-        is_sparse: whether only the beginning of each weight is written.
-    """
 
-    def __init__(self, sizes: Sizes, stream: BinaryIO, *, is_sparse: bool) -> None:
-        self.sizes, self._stream, self._is_sparse = sizes, stream, is_sparse
-        self._nodes: list[onnx.NodeProto] = []
-        self._weights: list[TensorProto] = []
-        self._random = np.random.default_rng(0)
+def _layer(n: int) -> Iterator[str]:
+    yield _NORM.format(f"before{n}", f"x{n}")
+    for name in (f"q{n}", f"k{n}", f"v{n}"):
+        yield _LINEAR.format(name, f"before{n}") + _HEADS.format(name)
+    yield _ROTARY.format(f"q{n}") + _ROTARY.format(f"k{n}") + _CACHE.format(n)
+    yield _REPEAT.format(f"present{n}k") + _REPEAT.format(f"present{n}v") + _SCORES.format(n)
+    yield _LINEAR.format(f"o{n}", f"j{n}") + f"y{n} = Add(x{n}, o{n})" + _NORM.format(f"after{n}", f"y{n}")
+    yield _LINEAR.format(f"gate{n}", f"after{n}") + _LINEAR.format(f"up{n}", f"after{n}")
+    yield f"s{n} = Sigmoid(gate{n}) l{n} = Mul(gate{n}, s{n}) m{n} = Mul(l{n}, up{n})\n"
+    yield _LINEAR.format(f"down{n}", f"m{n}") + f"x{n + 1} = Add(y{n}, down{n})"
 
-    def _op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        name = f"v{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op_type, list(inputs), [name], name=f"node_{name}", **attributes))
-        return name
 
-    def _weight(self, *shape: int) -> str:
-        name, offset, size = f"w{len(self._weights)}", self._stream.tell(), 4 * math.prod(shape)
-        proto = TensorProto(name=name, data_type=_FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
-        for key, value in (("location", "large.onnx.data"), ("offset", str(offset)), ("length", str(size))):
-            proto.external_data.add(key=key, value=value)
-        written = min(size, _FIRST) if self._is_sparse else size
-        for start in range(0, written, 1 << 26):
-            count = min(1 << 26, written - start) // 4
-            self._stream.write((self._random.standard_normal(count, np.float32) * np.float32(0.02)).tobytes())
-        self._stream.truncate(offset + size)
-        self._stream.seek(-(-(offset + size) // _PAGE) * _PAGE)
-        self._weights.append(proto)
-        return name
-
-    def _numbers(self, values: Sequence[float], dtype: int = _INT) -> str:
-        name = f"c{len(self._weights)}"
-        self._weights.append(helper.make_tensor(name, dtype, [len(values)], values))
-        return name
-
-    def _linear(self, x: str, rows: int, columns: int) -> str:
-        return self._op("MatMul", x, self._op("Transpose", self._weight(columns, rows), perm=[1, 0]))
-
-    def _norm(self, x: str) -> str:
-        squares = self._op("ReduceMean", self._op("Pow", x, self._numbers([2], _FLOAT)), self._numbers([-1]), keepdims=1)
-        root = self._op("Sqrt", self._op("Add", squares, self._numbers([1e-5], _FLOAT)))
-        return self._op("Mul", self._weight(self.sizes.width), self._op("Mul", x, self._op("Reciprocal", root)))
-
-    def _heads(self, x: str, count: int) -> str:
-        shape = self._numbers([0, 0, count, self.sizes.head])
-        return self._op("Transpose", self._op("Reshape", x, shape), perm=[0, 2, 1, 3])
-
-    def _rotated(self, x: str, cos: str, sin: str) -> str:
-        half, end, last = self._numbers([self.sizes.head // 2]), self._numbers([2**62]), self._numbers([3])
-        turned = self._op("Neg", self._op("Slice", x, half, end, last))
-        swapped = self._op("Concat", turned, self._op("Slice", x, self._numbers([0]), half, last), axis=-1)
-        return self._op("Add", self._op("Mul", x, cos), self._op("Mul", swapped, sin))
-
-    def _repeated(self, x: str, total: str) -> str:
-        size = self.sizes
-        one = self._op("Unsqueeze", x, self._numbers([2]))
-        batch = self._op("Shape", x, start=0, end=1)
-        counts = (self._numbers([n]) for n in (size.kept_heads, size.heads // size.kept_heads))
-        shape = self._op("Concat", batch, *counts, total, self._numbers([size.head]), axis=0)
-        return self._op("Reshape", self._op("Expand", one, shape), self._numbers([0, size.heads, -1, size.head]))
-
-    def _layer(self, x: str, index: int, cos: str, sin: str, mask: str) -> str:
-        size = self.sizes
-        normed = self._norm(x)
-        q = self._rotated(self._heads(self._linear(normed, size.width, size.width), size.heads), cos, sin)
-        narrow = size.kept_heads * size.head
-        k = self._rotated(self._heads(self._linear(normed, size.width, narrow), size.kept_heads), cos, sin)
-        v = self._heads(self._linear(normed, size.width, narrow), size.kept_heads)
-        for name, new in (("key", k), ("value", v)):
-            names = [f"past_key_values.{index}.{name}", new]
-            self._nodes.append(helper.make_node("Concat", names, [f"present.{index}.{name}"], axis=2))
-        keys, values = (f"present.{index}.{name}" for name in ("key", "value"))
-        total = self._op("Shape", keys, start=2, end=3)
-        scores = self._op("MatMul", q, self._op("Transpose", self._repeated(keys, total), perm=[0, 1, 3, 2]))
-        scaled = self._op("Add", self._op("Mul", scores, self._numbers([size.head**-0.5], _FLOAT)), mask)
-        mixed = self._op("MatMul", self._op("Softmax", scaled, axis=-1), self._repeated(values, total))
-        merged = self._op("Reshape", self._op("Transpose", mixed, perm=[0, 2, 1, 3]), self._numbers([0, 0, size.width]))
-        x = self._op("Add", x, self._linear(merged, size.width, size.width))
-        normed = self._norm(x)
-        gate = self._linear(normed, size.width, size.inner)
-        active = self._op("Mul", gate, self._op("Sigmoid", gate))
-        product = self._op("Mul", active, self._linear(normed, size.width, size.inner))
-        return self._op("Add", x, self._linear(product, size.inner, size.width))
-
-    def model(self) -> onnx.ModelProto:
-        """The model; its weights are in the file then."""
-        size = self.sizes
-        x = self._op("Gather", self._weight(size.vocabulary, size.width), "input_ids")
-        places = self._op("Cast", self._op("Unsqueeze", "position_ids", self._numbers([1, 3])), to=_FLOAT)
-        angles = [10000 ** (-2 * i / size.head) for i in range(size.head // 2)]
-        angle = self._op("Mul", places, self._numbers([*angles, *angles], _FLOAT))
-        cos, sin = self._op("Cos", angle), self._op("Sin", angle)
-        for index in range(size.layers):
-            x = self._layer(x, index, cos, sin, "mask")
-        self._nodes.append(helper.make_node("Identity", [self._linear(self._norm(x), size.width, size.vocabulary)], ["logits"]))
-        make = helper.make_tensor_value_info
-        inputs = [make(name, _INT, ["batch", "seq"]) for name in ("input_ids", "position_ids")]
-        inputs.append(make("mask", _FLOAT, ["batch", 1, "seq", "total"]))
-        outputs = [make("logits", _FLOAT, ["batch", "seq", size.vocabulary])]
-        for index in range(size.layers):
-            for name in ("key", "value"):
-                inputs.append(make(f"past_key_values.{index}.{name}", _FLOAT, ["batch", size.kept_heads, "past", size.head]))
-                outputs.append(make(f"present.{index}.{name}", _FLOAT, ["batch", size.kept_heads, "total", size.head]))
-        graph = helper.make_graph(self._nodes, "decoder", inputs, outputs, self._weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+def model_of(sizes: Sizes) -> onnx.ModelProto:
+    """The decoder without its weights."""
+    cache = f"float[batch,{sizes.kept_heads},LENGTH,{sizes.head}]"
+    names = [f"{n}{kind}" for n in range(sizes.layers) for kind in "kv"]
+    given = ", ".join(["int64[batch,seq] ids", *(f"{cache.replace('LENGTH', 'past')} past{name}" for name in names)])
+    made = [f"float[batch,seq,{sizes.vocabulary}] logits", *(f"{cache.replace('LENGTH', 'total')} present{n}" for n in names)]
+    before = _BEFORE.replace("WIDTH", str(sizes.head)).replace("HALF", str(sizes.head // 2)).replace("HEADS", str(sizes.heads))
+    before = before.replace("REPEATS", str(sizes.heads // sizes.kept_heads)).replace("ROOT", str(sizes.head**0.5))
+    layers = "".join(text for n in range(sizes.layers) for text in _layer(n))
+    after = _NORM.format("final", f"x{sizes.layers}") + _LINEAR.format("logits", "final")
+    text = f"agraph ({given}) => ({', '.join(made)}) {{ {before} {layers} {after} }}"
+    model: onnx.ModelProto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> {text}')
+    frequencies = 10000.0 ** (-np.arange(0, sizes.head, 2, dtype=np.float32) / sizes.head)
+    model.graph.initializer.append(numpy_helper.from_array(frequencies, "frequencies"))
+    return model
 
 
 def build(folder: Path, gigabytes: float, *, is_sparse: bool) -> Path:
     """Write a decoder with about this many gigabytes of weights; its layers are as many as that takes."""
     sizes = Sizes() if gigabytes < 10 else Sizes(width=4096, inner=11008, kept_heads=32)
-    ends = 8 * sizes.vocabulary * sizes.width
-    sizes = sizes._replace(layers=max(1, round((gigabytes * 1e9 - ends) / sizes.layer_bytes)))
-    path = folder / "large.onnx"
+    of_ends, of_layer = (4 * sum(map(math.prod, shapes.values())) for shapes in (sizes.ends(), sizes.layer(0)))
+    sizes = sizes._replace(layers=max(1, round((gigabytes * 1e9 - of_ends) / of_layer)))
+    model, random = model_of(sizes), np.random.default_rng(0)
+    shapes = sizes.ends()
+    for n in range(sizes.layers):
+        shapes |= sizes.layer(n)
     with (folder / "large.onnx.data").open("wb") as stream:
-        path.write_bytes(Decoder(sizes, stream, is_sparse=is_sparse).model().SerializeToString())
+        for name, shape in shapes.items():
+            offset, size = stream.tell(), 4 * math.prod(shape)
+            tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, data_location=TensorProto.EXTERNAL)
+            for key, value in (("location", "large.onnx.data"), ("offset", offset), ("length", size)):
+                tensor.external_data.add(key=key, value=str(value))
+            model.graph.initializer.append(tensor)
+            written = min(size, _FIRST) if is_sparse else size
+            for start in range(0, written, 1 << 26):
+                numbers = random.standard_normal(min(1 << 26, written - start) // 4, np.float32)
+                stream.write((numbers * np.float32(0.02 if len(shape) > 1 else 1)).tobytes())
+            stream.truncate(offset + size)
+            stream.seek(-(-(offset + size) // _PAGE) * _PAGE)
+    path = folder / "large.onnx"
+    path.write_bytes(model.SerializeToString())
     return path
 
 
 class Cost(NamedTuple):
-    """The seconds that a command took, and its bytes of memory at the peak."""
+    """Seconds of a command, those of processors, bytes of memory at the peak; and why it failed, if it did."""
 
     seconds: float
+    processors: float
     peak: int
     problem: str = ""
 
@@ -185,13 +164,14 @@ def cost(*command: str) -> Cost:
     # The peak of all children does not fall, so that a process between measures this one alone.
     code = (
         "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], capture_output=True, text=True);"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); print(done.stderr[-300:], file=sys.stderr);"
-        "sys.exit(done.returncode)"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN); print(used.ru_maxrss, used.ru_utime + used.ru_stime);"
+        "print(done.stderr[-300:], file=sys.stderr); sys.exit(done.returncode)"
     )
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
     lines = done.stderr.strip().splitlines()
     problem = "" if done.returncode in (0, 3) else (lines[-1] if lines else f"exit code {done.returncode}")
-    return Cost(perf_counter() - start, int(done.stdout.split()[0]) * 1024, problem)
+    peak, processors = done.stdout.split()
+    return Cost(perf_counter() - start, float(processors), int(peak) * 1024, problem)
 
 
 _OFFLINE: Final = """
@@ -203,40 +183,55 @@ options.add_session_config_entry("session.optimized_model_external_initializers_
 options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
 ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 """
+_ALONE: Final = """
+import sys, numpy as np, onnxruntime as ort
+options = ort.SessionOptions()
+options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+for path in sys.argv[1:]:
+    session = ort.InferenceSession(path, options)
+    feeds = {port.name: np.zeros((2, port.shape[1], 3, port.shape[3]), np.float32) for port in session.get_inputs()[1:]}
+    for _ in range(3):
+        session.run(None, feeds | {"ids": np.ones((2, 6), np.int64)})
+    del session
+"""
 
 
 def rows(path: Path, folder: Path, *, with_proof: bool, peers: bool) -> list[tuple[str, Cost]]:
-    """Names and costs of all commands, each on a fresh folder, which is emptied afterwards."""
-    xopt = [sys.executable, "-m", "xoptim", str(path), "-o", str(folder / "out.onnx"), "--quiet"]
-    commands = {
+    """Names and costs of all commands. Those that write begin with an empty folder, the others read the result."""
+    source, target = str(path), str(folder / "out.onnx")
+    command = [sys.executable, "-m", "xoptim"]
+    optimize = [*command, source, "-o", target, "--quiet"]
+    writing = {
         "imports": [sys.executable, "-c", "import xoptim, onnxruntime; xoptim.installed_patterns()"],
         "cp": ["cp", str(path.with_name("large.onnx.data")), str(folder)],
-        "xopt --no-verify": [*xopt, "--no-verify"],
+        "xopt --no-verify": [*optimize, "--no-verify"],
     }
-    if with_proof:
-        commands["xopt"] = xopt
+    reading = {}
     if peers:
-        commands["onnxruntime offline"] = [sys.executable, "-c", _OFFLINE, str(path), str(folder / "ort.onnx")]
-        commands["onnxsim"] = [
-            *(sys.executable, "-m", "onnxsim", str(path), str(folder / "sim.onnx")),
-            "--save-as-external-data",
-        ]
+        offline = [sys.executable, "-c", _OFFLINE, source, str(folder / "ort.onnx")]
+        simplify = [sys.executable, "-m", "onnxsim", source, str(folder / "sim.onnx"), "--save-as-external-data"]
+        writing |= {"onnxruntime offline": offline, "onnxsim": simplify}
+    if with_proof:
+        writing["xopt"] = optimize
+        reading["xopt verify"] = [*command, "verify", source, target]
+        reading["onnxruntime alone"] = [sys.executable, "-c", _ALONE, source, target]
     found = []
-    for name, command in commands.items():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+    for name, words in (writing | reading).items():
+        if name in writing:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
         subprocess.run(["sync"], check=True)
-        found.append((name, cost(*command)))
+        found.append((name, cost(*words)))
     return found
 
 
 def main() -> None:
     """Build the model, run all commands, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=4.4)
     parser.add_argument("--sparse", action="store_true", help="weights are holes except for their beginning")
-    parser.add_argument("--proof", action="store_true", help="run the command with its proof, too")
-    parser.add_argument("--no-peers", action="store_true", help="run only the command and cp")
+    parser.add_argument("--proof", action="store_true", help="measure the proof, too")
+    parser.add_argument("--no-peers", action="store_true", help="leave out other optimizers")
     parser.add_argument("--folder", type=Path, help="where the files are made (several times the size of the weights)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
@@ -246,9 +241,10 @@ def main() -> None:
         print(f"{size / 1e9:.2f} GB of weights, {nodes} nodes, {resource.getpagesize()} bytes a page")
         found = rows(path, Path(name) / "out", with_proof=arguments.proof, peers=not arguments.no_peers)
     idle = found[0][1].peak
-    print(f"{'command':22} {'seconds':>9} {'peak MB':>9} {'above imports':>14}")
+    print(f"{'command':22} {'seconds':>9} {'of CPU':>9} {'peak MB':>9} {'above imports':>14}")
     for label, each in found:
-        print(f"{label:22} {each.seconds:9.1f} {each.peak / 1e6:9.0f} {(each.peak - idle) / 1e6:14.0f}  {each.problem}")
+        figures = f"{each.seconds:9.1f} {each.processors:9.1f} {each.peak / 1e6:9.0f} {(each.peak - idle) / 1e6:14.0f}"
+        print(f"{label:22} {figures}  {each.problem}")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,11 @@ import argparse
 import gc
 import json
 import time
+import timeit
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx
-from onnx import TensorProto, helper
 
 from xoptim.dialects.chain import ChainPattern
 from xoptim.engine.engine import Engine
@@ -142,16 +142,8 @@ def subgraphs() -> dict[str, tuple[GraphView, Node]]:
 
 def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> float:
     """Seconds of one call, the best of some turns of many calls each."""
-    best = float("inf")
     gc.collect()
-    gc.disable()
-    for _ in range(turns):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        best = min(best, (time.perf_counter() - start) / repeats)
-    gc.enable()
-    return best
+    return min(timeit.repeat(run, number=repeats, repeat=turns)) / repeats
 
 
 def attempts(repeats: int) -> dict[str, dict[str, float] | str]:
@@ -199,22 +191,14 @@ def pattern_of(family: str, number: int) -> EasyPatternOptimization:
 
 def graph_of(family: str, size: int) -> onnx.ModelProto:
     """A chain of about ``size`` nodes: additions, their producers, and some other nodes."""
-    nodes: list[onnx.NodeProto] = []
-    x, number = "x", 0
-    while len(nodes) < size:
-        op_type = f"Op{number % PRODUCERS}"
-        nodes.append(helper.make_node(op_type, [x], [f"o{number}"], domain="acme"))
-        result = f"o{number}"
-        if family == "deep":
-            nodes.append(helper.make_node("Mul", [result, "k"], [f"m{number}"]))
-            result = f"m{number}"
-        nodes.append(helper.make_node("Add", [result, "x"], [f"a{number}"]))
-        nodes.append(helper.make_node("Relu", [f"a{number}"], [f"r{number}"]))
-        x, number = f"r{number}", number + 1
-    values = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 8]) for name in ("x", "k", x)}
-    graph = helper.make_graph(nodes, "growth", [values["x"], values["k"]], [values[x]])
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("acme", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+    link = "o{0} = acme.Op{1}(r{2}) m{0} = Mul(o{0}, k) a{0} = Add(m{0}, r0) r{0} = Relu(a{0})"
+    if family == "wide":
+        link = "o{0} = acme.Op{1}(r{2}) a{0} = Add(o{0}, r0) r{0} = Relu(a{0})"
+    count = -(-size // link.count("="))
+    nodes = " ".join(link.format(number, (number - 1) % PRODUCERS, number - 1) for number in range(1, count + 1))
+    text = f"growth (float[N,8] r0, float[N,8] k) => (float[N,8] r{count}) {{ {nodes} }}"
+    model: onnx.ModelProto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18, "acme" : 1]> {text}')
+    return model
 
 
 def growth(size: int, counts: Sequence[int], turns: int) -> list[dict[str, Any]]:

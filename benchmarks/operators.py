@@ -11,7 +11,6 @@ of the bootstrap over passes and rounds.
 
 import argparse
 import pathlib
-import platform
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,8 +19,8 @@ import onnxruntime
 from onnx import numpy_helper
 
 import xoptim
-from benchmarks.operator_models import SUBJECTS
-from benchmarks.subject import Subject
+from benchmarks.operator_models import SUBJECTS, Subject
+from benchmarks.tools import processor
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.validate.errors import ProviderUnavailable
@@ -131,13 +130,6 @@ def measured(names: Sequence[str], provider: str, threads: Sequence[int], second
         for count in threads:
             ratios = {rows: measure(name, rows, count, provider, seconds) for rows in SUBJECTS[name].rows}
             yield (name, provider, str(count), *(cell(ratios.get(size)) for size in SIZES))
-
-
-def processor() -> str:
-    """The name of the processor, where the system tells it."""
-    info = pathlib.Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
 
 
 def main() -> None:

@@ -18,10 +18,9 @@ import json
 import math
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from statistics import geometric_mean
 from typing import Any, Literal
 
 import numpy as np
@@ -29,8 +28,10 @@ import onnx
 import onnxruntime
 
 import xoptim
-from benchmarks.operators import processor
+from benchmarks.process import apart
+from benchmarks.tools import PEERS, offline, processor
 from xoptim.bench import bench
+from xoptim.facts.protos import inner_graphs
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "performance.md"
 HEAD = """# Performance
@@ -58,73 +59,34 @@ SLOWER = 1.02
 _LIMIT = 300  # seconds that an optimizer may take
 
 
-def _xopt(patterns: str, opset: Literal["newest"] | None = None) -> Callable[[str, str], None]:
-    def optimize(source: str, target: str) -> None:
-        onnx.save(xoptim.optimize(onnx.load(source), patterns=patterns, opset=opset), target)
-
-    return optimize
+def _xopt(patterns: str, opset: Literal["newest"] | None = None) -> Callable[[onnx.ModelProto], onnx.ModelProto]:
+    return lambda model: xoptim.optimize(model, patterns=patterns, opset=opset)
 
 
-def _onnxruntime(source: str, target: str) -> None:
-    settings = onnxruntime.SessionOptions()
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    settings.optimized_model_filepath = target
-    settings.log_severity_level = 4
-    onnxruntime.InferenceSession(source, settings, providers=["CPUExecutionProvider"])
-
-
-def _onnxsim(source: str, target: str) -> None:
-    import onnxsim
-
-    onnx.save(onnxsim.simplify(onnx.load(source))[0], target)
-
-
-def _onnxslim(source: str, target: str) -> None:
-    import onnxslim
-
-    onnx.save(onnxslim.slim(onnx.load(source)), target)
-
-
-def _onnxscript(source: str, target: str) -> None:
-    from onnxscript import optimizer
-
-    onnx.save(optimizer.optimize(onnx.load(source)), target)
-
-
-TOOLS: dict[str, Callable[[str, str], None]] = {
+TOOLS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     "xopt": _xopt("default"),
     "xopt newest": _xopt("default", "newest"),
     "xopt onnxruntime": _xopt("default+onnxruntime"),
     "xopt onnxruntime newest": _xopt("default+onnxruntime", "newest"),
-    "onnxruntime offline": _onnxruntime,
-    "onnxsim": _onnxsim,
-    "onnxslim": _onnxslim,
-    "onnxscript": _onnxscript,
+    "onnxruntime offline": offline,
+    **PEERS,
 }
-"""Optimizers by name: each reads a file and writes another one."""
+"""Optimizers by name."""
 
 
 def number_of_nodes(graph: onnx.GraphProto) -> int:
     """Nodes of a graph and of its subgraphs, without constants."""
-    below = [a for node in graph.node for a in node.attribute]
-    inner = sum(number_of_nodes(each) for a in below for each in ([a.g] if a.HasField("g") else []) + list(a.graphs))
-    return sum(node.op_type != "Constant" for node in graph.node) + inner
+    return sum(node.op_type != "Constant" for each in (graph, *inner_graphs(graph.node)) for node in each.node)
 
 
 def size_of(path: pathlib.Path) -> int:
-    """Number of nodes of a file, with the bodies of the functions in place of their calls."""
-    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path)).graph)
+    """Number of nodes of a file, whose weights are not read, with the bodies of functions in place of their calls."""
+    return number_of_nodes(onnx.inliner.inline_local_functions(onnx.load(path, load_external_data=False)).graph)
 
 
-def optimized(source: pathlib.Path, tool: str, target: pathlib.Path) -> str:
-    """Optimize a file in a process of its own; returns "", or why there is no result."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.performance", str(source), "--as", tool, str(target)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return f"more than {_LIMIT} s"
-    lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-    return lines[-1][:80] if done.returncode or not target.exists() else ""
+def optimize(tool: str, source: pathlib.Path, target: pathlib.Path) -> None:
+    """Optimize a file."""
+    onnx.save(TOOLS[tool](onnx.load(source)), target)
 
 
 def measured(source: pathlib.Path, tools: Iterable[str], level: str, seconds: float) -> dict[str, Any]:
@@ -135,12 +97,13 @@ def measured(source: pathlib.Path, tools: Iterable[str], level: str, seconds: fl
     with tempfile.TemporaryDirectory() as folder:
         paths = {tool: pathlib.Path(folder) / f"{tool.replace(' ', '_')}.onnx" for tool in tools}
         for tool, path in paths.items():
-            failed = optimized(source, tool, path)
-            report = None if failed else xoptim.verify(source, path, xoptim.ValidationOptions(feeds=feeds))
-            if report is None or not report.ok:
-                figures[tool] = {"failed": failed or "not equal"}
-            else:
-                figures[tool] = {"nodes": size_of(path) / before}
+            try:
+                apart(optimize, tool, source, path, limit=_LIMIT)
+            except RuntimeError as error:
+                figures[tool] = {"failed": str(error)}
+                continue
+            report = xoptim.verify(source, path, xoptim.ValidationOptions(feeds=feeds))
+            figures[tool] = {"nodes": size_of(path) / before} if report.ok else {"failed": "not equal"}
         equal = {tool: path for tool, path in paths.items() if "nodes" in figures[tool]}
         again = set(equal)
         for factor in (1, 3):
@@ -158,8 +121,8 @@ def measured(source: pathlib.Path, tools: Iterable[str], level: str, seconds: fl
 
 def mean(values: Iterable[float]) -> float:
     """The geometric mean."""
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+    found = [*values]
+    return geometric_mean(found) if found else math.nan
 
 
 def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> list[str]:
@@ -214,11 +177,7 @@ def main() -> None:
     parser.add_argument("--level", choices=("all", "off"), default="all", help="onnxruntime's own optimizations")
     parser.add_argument("--seconds", type=float, default=1.0, help="of measured runs of each result")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
-    parser.add_argument("--as", dest="task", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.task:
-        TOOLS[given.task[0]](str(given.folder), given.task[1])
-        return
     kept = given.folder / f"figures.{given.level}.json"
     figures = _load(kept)
     tools = given.tools.split(",") if given.tools else list(TOOLS)

@@ -1,8 +1,8 @@
 """Growth of the time of an optimization with the size of the graph, beside onnxruntime and other optimizers.
 
-    python benchmarks/scaling.py                                  # 1k to 100k nodes, every optimizer that is installed
-    python benchmarks/scaling.py --sizes 1000,10000 --tools xoptim,ort-all,ort-none
-    python benchmarks/scaling.py --patterns 300 --sizes 10000     # the cost of patterns that cannot match
+    python -m benchmarks.scaling                                  # 1k to 100k nodes, every optimizer that is installed
+    python -m benchmarks.scaling --sizes 1000,10000 --tools xoptim,ort-all,ort-none
+    python -m benchmarks.scaling --patterns 300 --sizes 10000     # the cost of patterns that cannot match
 
 Every optimizer runs in a process of its own, on one thread where it has such an option, after a warm-up on a tiny model
 and with Python's garbage collector disabled. Small models are timed several times and the best time counts. A tool that
@@ -13,10 +13,7 @@ session, with `enable_mem_reuse` off: its memory planner, which is not compared 
 import argparse
 import gc
 import importlib.util
-import json
 import pathlib
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -24,124 +21,91 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 import xoptim
+from benchmarks.graphs import Graph
+from benchmarks.process import apart
+from benchmarks.tools import PEERS
 
 HIDDEN, HEADS, INNER = 16, 2, 32
 OPSET = 17
 ENOUGH_SECONDS, ENOUGH_RUNS = 2.0, 7
 
 
-class Writer:
-    """A graph that grows node by node; results are numbered, constants are `Constant` nodes as exporters write them."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[TensorProto] = []
-        self.random = np.random.default_rng(0)
-
-    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """Append a node and return the name of its result."""
-        number = len(self.nodes)
-        self.nodes.append(helper.make_node(op_type, inputs, [f"r{number}"], name=f"n{number}", **attributes))
-        return f"r{number}"
-
-    def constant(self, value: Any, dtype: Any = np.float32) -> str:
-        """Append a constant."""
-        return self.add("Constant", value=numpy_helper.from_array(np.asarray(value, dtype)))
-
-    def weight(self, name: str, *shape: int) -> str:
-        """Add an initializer with random values, about normalized."""
-        values = self.random.standard_normal(shape) * shape[0] ** -0.5
-        self.weights.append(numpy_helper.from_array(values.astype(np.float32), name))
-        return name
-
-    def model(self, result: str) -> onnx.ModelProto:
-        """The model that maps ``X`` (batch, seq, hidden) to ``result``."""
-        self.nodes.append(helper.make_node("Identity", [result], ["Y"]))
-        shape: list[str | int | None] = ["batch", "seq", HIDDEN]
-        graph = helper.make_graph(
-            self.nodes,
-            "scaling",
-            [helper.make_tensor_value_info("X", TensorProto.FLOAT, shape)],
-            [helper.make_tensor_value_info("Y", TensorProto.FLOAT, shape)],
-            self.weights,
-        )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+def _constant(g: Graph, value: Any, dtype: Any = np.float32) -> str:
+    """A constant as exporters write it: a node."""
+    return g.add("Constant", value=numpy_helper.from_array(np.asarray(value, dtype)))
 
 
 def chain(size: int) -> onnx.ModelProto:
     """A chain of elementwise operators and transpositions; some cancel out or merge."""
-    writer, x = Writer(), "X"
-    bias = writer.weight("bias", HIDDEN)
-    while len(writer.nodes) < size:
-        x = writer.add("Relu", writer.add("Add", x, bias))
-        x = writer.add("Transpose", writer.add("Transpose", x, perm=[1, 0, 2]), perm=[1, 0, 2])
-        x = writer.add("Mul", x, writer.constant(0.5))
-        x = writer.add("Tanh", writer.add("Identity", x))
-        x = writer.add("Unsqueeze", x, writer.constant([0], np.int64))
-        x = writer.add("Squeeze", x, writer.constant([0], np.int64))
-    return writer.model(x)
+    g = Graph(OPSET)
+    x = g.input("batch", "seq", HIDDEN)
+    bias = g.weight(HIDDEN)
+    while len(g.nodes) < size:
+        x = g.add("Relu", g.add("Add", x, bias))
+        x = g.add("Transpose", g.add("Transpose", x, perm=[1, 0, 2]), perm=[1, 0, 2])
+        x = g.add("Mul", x, _constant(g, 0.5))
+        x = g.add("Tanh", g.add("Identity", x))
+        x = g.add("Unsqueeze", x, _constant(g, [0], np.int64))
+        x = g.add("Squeeze", x, _constant(g, [0], np.int64))
+    return g.model(x)
 
 
 def stack(size: int) -> onnx.ModelProto:
     """Layers of a transformer as tracing writes them: shapes computed at run time, norms and Gelu in parts."""
-    writer, x = Writer(), "X"
-    weights = {name: writer.weight(f"w{name}", HIDDEN, HIDDEN) for name in ("q", "k", "v", "o")}
-    weights["up"], weights["down"] = writer.weight("up", HIDDEN, INNER), writer.weight("down", INNER, HIDDEN)
-    weights["gain"], weights["shift"] = writer.weight("gain", HIDDEN), writer.weight("shift", HIDDEN)
-    while len(writer.nodes) < size:
-        x = _norm(writer, writer.add("Add", x, _attention(writer, x, weights)), weights)
-        up = _gelu(writer, writer.add("MatMul", x, weights["up"]))
-        x = _norm(writer, writer.add("Add", x, writer.add("MatMul", up, weights["down"])), weights)
-    return writer.model(x)
+    g = Graph(OPSET)
+    x = g.input("batch", "seq", HIDDEN)
+    weights = {name: g.weight(HIDDEN, HIDDEN) for name in ("q", "k", "v", "o")}
+    weights["up"], weights["down"] = g.weight(HIDDEN, INNER), g.weight(INNER, HIDDEN)
+    weights["gain"], weights["shift"] = g.weight(HIDDEN), g.weight(HIDDEN)
+    while len(g.nodes) < size:
+        x = _norm(g, g.add("Add", x, _attention(g, x, weights)), weights)
+        up = _gelu(g, g.add("MatMul", x, weights["up"]))
+        x = _norm(g, g.add("Add", x, g.add("MatMul", up, weights["down"])), weights)
+    return g.model(x)
 
 
-def _dimension(writer: Writer, x: str, axis: int) -> str:
-    size = writer.add("Gather", writer.add("Shape", x), writer.constant(axis, np.int64), axis=0)
-    return writer.add("Unsqueeze", size, writer.constant([0], np.int64))
+def _dimension(g: Graph, x: str, axis: int) -> str:
+    size = g.add("Gather", g.add("Shape", x), _constant(g, axis, np.int64), axis=0)
+    return g.add("Unsqueeze", size, _constant(g, [0], np.int64))
 
 
-def _attention(writer: Writer, x: str, weights: dict[str, str]) -> str:
+def _attention(g: Graph, x: str, weights: dict[str, str]) -> str:
     def heads(name: str, perm: list[int]) -> str:
-        y = writer.add("MatMul", x, weights[name])
-        parts = [writer.constant([n], np.int64) for n in (HEADS, HIDDEN // HEADS)]
-        shape = writer.add("Concat", _dimension(writer, y, 0), _dimension(writer, y, 1), *parts, axis=0)
-        return writer.add("Transpose", writer.add("Reshape", y, shape), perm=perm)
+        y = g.add("MatMul", x, weights[name])
+        parts = [_constant(g, [n], np.int64) for n in (HEADS, HIDDEN // HEADS)]
+        shape = g.add("Concat", _dimension(g, y, 0), _dimension(g, y, 1), *parts, axis=0)
+        return g.add("Transpose", g.add("Reshape", y, shape), perm=perm)
 
-    scores = writer.add("MatMul", heads("q", [0, 2, 1, 3]), heads("k", [0, 2, 3, 1]))
-    scores = writer.add("Softmax", writer.add("Div", scores, writer.constant((HIDDEN / HEADS) ** 0.5)), axis=-1)
-    mixed = writer.add("Transpose", writer.add("MatMul", scores, heads("v", [0, 2, 1, 3])), perm=[0, 2, 1, 3])
-    width = writer.constant([HIDDEN], np.int64)
-    shape = writer.add("Concat", _dimension(writer, mixed, 0), _dimension(writer, mixed, 1), width, axis=0)
-    return writer.add("MatMul", writer.add("Reshape", mixed, shape), weights["o"])
-
-
-def _norm(writer: Writer, x: str, weights: dict[str, str]) -> str:
-    centred = writer.add("Sub", x, writer.add("ReduceMean", x, axes=[-1]))
-    variance = writer.add("ReduceMean", writer.add("Pow", centred, writer.constant(2.0)), axes=[-1])
-    deviation = writer.add("Sqrt", writer.add("Add", variance, writer.constant(1e-5)))
-    scaled = writer.add("Mul", writer.add("Div", centred, deviation), weights["gain"])
-    return writer.add("Add", scaled, weights["shift"])
+    scores = g.add("MatMul", heads("q", [0, 2, 1, 3]), heads("k", [0, 2, 3, 1]))
+    scores = g.add("Softmax", g.add("Div", scores, _constant(g, (HIDDEN / HEADS) ** 0.5)), axis=-1)
+    mixed = g.add("Transpose", g.add("MatMul", scores, heads("v", [0, 2, 1, 3])), perm=[0, 2, 1, 3])
+    width = _constant(g, [HIDDEN], np.int64)
+    shape = g.add("Concat", _dimension(g, mixed, 0), _dimension(g, mixed, 1), width, axis=0)
+    return g.add("MatMul", g.add("Reshape", mixed, shape), weights["o"])
 
 
-def _gelu(writer: Writer, x: str) -> str:
-    erf = writer.add("Erf", writer.add("Div", x, writer.constant(2.0**0.5)))
-    weighted = writer.add("Mul", x, writer.add("Add", erf, writer.constant(1.0)))
-    return writer.add("Mul", weighted, writer.constant(0.5))
+def _norm(g: Graph, x: str, weights: dict[str, str]) -> str:
+    centred = g.add("Sub", x, g.add("ReduceMean", x, axes=[-1]))
+    variance = g.add("ReduceMean", g.add("Pow", centred, _constant(g, 2.0)), axes=[-1])
+    deviation = g.add("Sqrt", g.add("Add", variance, _constant(g, 1e-5)))
+    scaled = g.add("Mul", g.add("Div", centred, deviation), weights["gain"])
+    return g.add("Add", scaled, weights["shift"])
+
+
+def _gelu(g: Graph, x: str) -> str:
+    erf = g.add("Erf", g.add("Div", x, _constant(g, 2.0**0.5)))
+    weighted = g.add("Mul", x, g.add("Add", erf, _constant(g, 1.0)))
+    return g.add("Mul", weighted, _constant(g, 0.5))
 
 
 SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "stack": stack}
 
 
-def optimize_with_xoptim(model: onnx.ModelProto) -> int:
-    """Nodes left by the default patterns."""
-    return len(xoptim.optimize(model).graph.node)
-
-
 def optimize_with_idle_patterns(count: int) -> Callable[[onnx.ModelProto], int]:
-    """The same with patterns added that are anchored at operators no model has."""
+    """Nodes left by the default patterns and others that are anchored at operators no model has."""
 
     def match(_self: Any, _g: Any, _node: Any, _matched: Any) -> None:
         return None
@@ -154,14 +118,15 @@ def optimize_with_idle_patterns(count: int) -> Callable[[onnx.ModelProto], int]:
         return type(f"Idle{number}Pattern", (xoptim.PatternOptimization,), members)()
 
     options = xoptim.OptimizationOptions(patterns=["default", *(pattern(number) for number in range(count))])
-    return lambda model: len(xoptim.optimize(model, options).graph.node)
+    return nodes_after(lambda model: xoptim.optimize(model, options))
 
 
 def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
     """Creation of a session of onnxruntime; the nodes after its optimizer are not counted."""
-    import onnxruntime
 
     def create(model: onnx.ModelProto) -> None:
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         options.enable_mem_reuse = False
@@ -172,40 +137,27 @@ def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
     return create
 
 
-def optimize_with_onnxslim(model: onnx.ModelProto) -> int:
-    """Nodes left by OnnxSlim."""
-    import onnxslim
-
-    return len(onnxslim.slim(model).graph.node)
+def nodes_after(optimize: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Callable[[onnx.ModelProto], int]:
+    """Number of nodes that an optimizer leaves."""
+    return lambda model: len(optimize(model).graph.node)
 
 
-def optimize_with_onnxsim(model: onnx.ModelProto) -> int:
-    """Nodes left by onnxsim."""
-    import onnxsim
-
-    return len(onnxsim.simplify(model)[0].graph.node)
-
-
-def optimize_with_onnxscript(model: onnx.ModelProto) -> int:
-    """Nodes left by onnxscript's optimizer."""
-    from onnxscript import optimizer
-
-    return len(optimizer.optimize(model).graph.node)
-
-
-TOOLS: dict[str, tuple[str, Callable[[], Callable[[onnx.ModelProto], int | None]]]] = {
-    "xoptim": ("xoptim", lambda: optimize_with_xoptim),
-    "ort-all": ("onnxruntime", lambda: create_session("ORT_ENABLE_ALL")),
-    "ort-none": ("onnxruntime", lambda: create_session("ORT_DISABLE_ALL")),
-    "onnxsim": ("onnxsim", lambda: optimize_with_onnxsim),
-    "onnxslim": ("onnxslim", lambda: optimize_with_onnxslim),
-    "onnxscript": ("onnxscript", lambda: optimize_with_onnxscript),
+TOOLS: dict[str, tuple[str, Callable[[onnx.ModelProto], int | None]]] = {
+    "xoptim": ("xoptim", nodes_after(xoptim.optimize)),
+    "ort-all": ("onnxruntime", create_session("ORT_ENABLE_ALL")),
+    "ort-none": ("onnxruntime", create_session("ORT_DISABLE_ALL")),
+    **{name: (name, nodes_after(optimize)) for name, optimize in PEERS.items()},
 }
-"""The package a tool needs, and the function to time, made in the child process."""
+"""The package a tool needs, and the function to time."""
 
 
-def measure(runs: Sequence[Callable[[onnx.ModelProto], int | None]], path: str) -> dict[str, Any]:
-    """Best time of each function, in seconds, over a few turns on fresh copies, and the nodes that the last one leaves."""
+def measure(tool: str, path: pathlib.Path) -> tuple[list[float], int | None]:
+    """Best time in seconds over a few turns on fresh copies, and the number of nodes that are left.
+
+    The tool "idle:300" has two times, without and with 300 patterns that cannot match.
+    """
+    name, _, count = tool.partition(":")
+    runs = [optimize_with_idle_patterns(n) for n in (0, int(count))] if count else [TOOLS[name][1]]
     source, small = onnx.load(path), chain(20)
     best, total, left = [float("inf")] * len(runs), 0.0, None
     least = 1 if len(runs) == 1 else 3  # a difference of two times needs more than one sample
@@ -224,27 +176,7 @@ def measure(runs: Sequence[Callable[[onnx.ModelProto], int | None]], path: str) 
             best[index], total = min(best[index], elapsed), total + elapsed
         if turn >= least and total > ENOUGH_SECONDS * len(runs):
             break
-    return {"seconds": best, "nodes": left}
-
-
-def child(tool: str, path: str) -> None:
-    """Measure one tool on one model and print the result as the last line."""
-    name, _, count = tool.partition(":")
-    runs = [optimize_with_idle_patterns(n) for n in (0, int(count))] if name == "idle" else [TOOLS[name][1]()]
-    print("\n" + json.dumps(measure(runs, path)))
-
-
-def ask(tool: str, path: pathlib.Path, limit: float) -> dict[str, Any]:
-    """The result of a child process, or ``{"failed": why}``."""
-    command = [sys.executable, __file__, "--child", tool, str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"> {limit:.0f} s"}
-    if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1][:60]}
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+    return best, left
 
 
 def row(*cells: object) -> None:
@@ -266,17 +198,16 @@ def compare(shape: str, sizes: Sequence[int], tools: Iterable[str], folder: path
         for tool in tools:
             if tool in exhausted:
                 continue
-            result = ask(tool, path, limit)
-            if "failed" in result:
+            try:
+                (seconds,), left = apart(measure, tool, path, limit=limit)
+            except RuntimeError as error:
                 exhausted.add(tool)
-                row(shape, size, tool, result["failed"], "", "", "")
+                row(shape, size, tool, error, "", "", "")
                 continue
-            seconds: float = result["seconds"][0]
             timings[shape, size, tool] = seconds
             reference = timings.get((shape, size, "xoptim"))
             share = "" if reference is None else f"{seconds / reference:.2f}"
-            left = "" if result["nodes"] is None else result["nodes"]
-            row(shape, size, tool, f"{seconds:.4f}", f"{1e6 * seconds / size:.1f}", left, share)
+            row(shape, size, tool, f"{seconds:.4f}", f"{1e6 * seconds / size:.1f}", "" if left is None else left, share)
     return timings
 
 
@@ -304,11 +235,11 @@ def idle_patterns(count: int, sizes: Iterable[int], folder: pathlib.Path, limit:
     for size in sizes:
         path = folder / f"idle{size}.onnx"
         onnx.save(stack(size), path)
-        result = ask(f"idle:{count}", path, limit)
-        if "failed" in result:
-            print(f"  {size:>8}  {result['failed']}")
+        try:
+            (without, with_them), _ = apart(measure, f"idle:{count}", path, limit=limit)
+        except RuntimeError as error:
+            print(f"  {size:>8}  {error}")
             continue
-        without, with_them = result["seconds"]
         extra = with_them - without
         print(
             f"  {size:>8}  {without:.4f} s without, {with_them:.4f} s with them: "
@@ -316,8 +247,8 @@ def idle_patterns(count: int, sizes: Iterable[int], folder: pathlib.Path, limit:
         )
 
 
-def arguments() -> argparse.Namespace:
-    """The command line."""
+def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     installed = [name for name, (package, _) in TOOLS.items() if importlib.util.find_spec(package)]
     parser.add_argument("--sizes", default="1000,10000,50000,100000", help="numbers of nodes, comma-separated")
@@ -325,16 +256,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tools", default=",".join(installed), help="of %(default)s")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one tool and size (default %(default)s)")
     parser.add_argument("--patterns", type=int, default=300, help="idle patterns to measure, 0 for none")
-    parser.add_argument("--child", nargs=2, metavar=("TOOL", "MODEL"), help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Measure and print."""
-    chosen = arguments()
-    if chosen.child:
-        child(*chosen.child)
-        return
+    chosen = parser.parse_args()
     sizes = sorted(int(size) for size in chosen.sizes.split(","))
     shapes, tools = chosen.shapes.split(","), [tool for tool in chosen.tools.split(",") if tool]
     with tempfile.TemporaryDirectory() as name:

@@ -12,26 +12,13 @@ import argparse
 from collections.abc import Callable
 from typing import Final
 
-import numpy as np
 import onnx
 
 import xoptim
-from benchmarks.families import Graph
+from benchmarks.graphs import Graph
 from xoptim.bench import bench
 
-RANDOM: Final = np.random.default_rng(0)
 SELECTIONS: Final = ("default", "default+finite", "default+approximate")
-
-
-def weights(g: Graph, *shape: int) -> str:
-    """Weights of a convolution that keep the magnitude of its operand."""
-    return g.constant(RANDOM.standard_normal(shape) * (2 / np.prod(shape[1:])) ** 0.5, np.float32)
-
-
-def conv(g: Graph, x: str, into: int, out: int, *, window: int = 3, step: int = 1) -> str:
-    """A convolution with a bias."""
-    bias = g.constant(0.1 * RANDOM.standard_normal(out), np.float32)
-    return g.add("Conv", x, weights(g, out, into, window, window), bias, pads=[window // 2] * 4, strides=[step] * 2)
 
 
 def vgg16() -> onnx.ModelProto:
@@ -40,7 +27,7 @@ def vgg16() -> onnx.ModelProto:
     x = g.input(1, 3, 224, 224)
     for count, out in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
         for _ in range(count):
-            x, into = g.add("Relu", conv(g, x, into, out)), out
+            x, into = g.add("Relu", g.conv(x, into, out)), out
         x = g.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     return g.model(x)
 
@@ -48,13 +35,13 @@ def vgg16() -> onnx.ModelProto:
 def resnet34() -> onnx.ModelProto:
     """Blocks of two convolutions, added to their operand."""
     g, into = Graph(), 64
-    x = g.add("Relu", conv(g, g.input(1, 3, 224, 224), 3, 64, window=7, step=2))
+    x = g.add("Relu", g.conv(g.input(1, 3, 224, 224), 3, 64, window=7, step=2))
     x = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     for count, out in ((3, 64), (4, 128), (6, 256), (3, 512)):
         for _ in range(count):
             step = 1 if into == out else 2
-            y = conv(g, g.add("Relu", conv(g, x, into, out, step=step)), out, out)
-            x = x if into == out else conv(g, x, into, out, window=1, step=step)
+            y = g.conv(g.add("Relu", g.conv(x, into, out, step=step)), out, out)
+            x = x if into == out else g.conv(x, into, out, window=1, step=step)
             x, into = g.add("Relu", g.add("Add", x, y)), out
     return g.model(g.add("GlobalAveragePool", x))
 
@@ -64,27 +51,27 @@ def unet() -> onnx.ModelProto:
     g, into = Graph(), 3
     x, kept = g.input(1, 3, 128, 128), []
     for out in (64, 128, 256, 512):
-        x = g.add("Relu", conv(g, g.add("Relu", conv(g, x, into, out)), out, out))
+        x = g.add("Relu", g.conv(g.add("Relu", g.conv(x, into, out)), out, out))
         kept.append((x, out))
         x, into = g.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), out
-    x = g.add("Relu", conv(g, g.add("Relu", conv(g, x, 512, 1024)), 1024, 1024))
+    x = g.add("Relu", g.conv(g.add("Relu", g.conv(x, 512, 1024)), 1024, 1024))
     for other, out in reversed(kept):
-        x = g.add("ConvTranspose", x, weights(g, 2 * out, out, 2, 2), strides=[2, 2])
-        x = g.add("Relu", conv(g, g.add("Concat", x, other, axis=1), 2 * out, out))
-        x = g.add("Relu", conv(g, x, out, out))
-    return g.model(conv(g, x, 64, 2, window=1))
+        x = g.add("ConvTranspose", x, g.weight(2 * out, out, 2, 2, terms=2 * out), strides=[2, 2])
+        x = g.add("Relu", g.conv(g.add("Concat", x, other, axis=1), 2 * out, out))
+        x = g.add("Relu", g.conv(x, out, out))
+    return g.model(g.conv(x, 64, 2, window=1))
 
 
 def diffusion(channels: int = 320, size: int = 32) -> onnx.ModelProto:
     """Blocks of a network that removes noise."""
     g = Graph()
-    x = conv(g, g.input(1, 4, size, size), 4, channels)
+    x = g.conv(g.input(1, 4, size, size), 4, channels)
     for _ in range(3):
         y = x
         for _ in range(2):
-            y = conv(g, g.add("Mul", y, g.add("Sigmoid", y)), channels, channels)
+            y = g.conv(g.add("Mul", y, g.add("Sigmoid", y)), channels, channels)
         x = g.add("Add", x, y)
-    return g.model(conv(g, x, channels, 4))
+    return g.model(g.conv(x, channels, 4))
 
 
 NETWORKS: Final[dict[str, Callable[[], onnx.ModelProto]]] = {

@@ -23,6 +23,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from benchmarks.decoder_models import causal
+
 Values = dict[str, Any]
 """Tensors of torch by the names of the inputs."""
 TEXT = ("text", {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "seq"}})
@@ -38,7 +40,6 @@ class Architecture:
 
     Attributes:
         family: architectures that are reported together.
-        config: class of its configuration.
         model: class of the model.
         settings: of the configuration.
         inputs: kind of the inputs, and their open dimensions.
@@ -48,7 +49,6 @@ class Architecture:
     """
 
     family: str
-    config: str
     model: str
     settings: Mapping[str, Any]
     inputs: tuple[str, dict[str, dict[int, str]]] = TEXT
@@ -59,66 +59,50 @@ class Architecture:
 
 VISION = {**WIDTH, "image_size": 112, "patch_size": 16}
 ARCHITECTURES: dict[str, Architecture] = {
-    "bert": Architecture(
-        "bert", "BertConfig", "BertModel", {**WIDTH, "vocab_size": 1000, "hidden_size": 384, "num_attention_heads": 6}
-    ),
+    "bert": Architecture("bert", "BertModel", {**WIDTH, "vocab_size": 1000, "hidden_size": 384, "num_attention_heads": 6}),
     "distilbert": Architecture(
-        "bert",
-        "DistilBertConfig",
-        "DistilBertModel",
-        {"vocab_size": 1000, "dim": 256, "n_layers": 4, "n_heads": 4, "hidden_dim": 1024},
+        "bert", "DistilBertModel", {"vocab_size": 1000, "dim": 256, "n_layers": 4, "n_heads": 4, "hidden_dim": 1024}
     ),
-    "roberta": Architecture("bert", "RobertaConfig", "RobertaModel", {**WIDTH, "vocab_size": 1000}),
+    "roberta": Architecture("bert", "RobertaModel", {**WIDTH, "vocab_size": 1000}),
     "clip_text": Architecture(
         "bert",
-        "CLIPTextConfig",
         "CLIPTextModelWithProjection",
         {**WIDTH, "vocab_size": 1000, "max_position_embeddings": 77, "projection_dim": 128, "eos_token_id": 999},
     ),
     "gpt2": Architecture(
         "decoder",
-        "GPT2Config",
         "GPT2LMHeadModel",
         {"vocab_size": 1000, "n_embd": 256, "n_layer": 4, "n_head": 4, "n_positions": 256},
         generates=True,
     ),
     "llama": Architecture(
         "decoder",
-        "LlamaConfig",
         "LlamaForCausalLM",
         {**DECODER, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1376},
         generates=True,
     ),
     "mistral": Architecture(
-        "decoder",
-        "MistralConfig",
-        "MistralForCausalLM",
-        {**DECODER, "num_key_value_heads": 2, "sliding_window": 32},
-        generates=True,
+        "decoder", "MistralForCausalLM", {**DECODER, "num_key_value_heads": 2, "sliding_window": 32}, generates=True
     ),
-    "qwen2": Architecture("decoder", "Qwen2Config", "Qwen2ForCausalLM", {**DECODER, "num_key_value_heads": 2}, generates=True),
-    "phi": Architecture("decoder", "PhiConfig", "PhiForCausalLM", DECODER, generates=True),
+    "qwen2": Architecture("decoder", "Qwen2ForCausalLM", {**DECODER, "num_key_value_heads": 2}, generates=True),
+    "phi": Architecture("decoder", "PhiForCausalLM", DECODER, generates=True),
     "t5_encoder": Architecture(
         "encoder",
-        "T5Config",
         "T5EncoderModel",
         {"vocab_size": 1000, "d_model": 256, "d_kv": 64, "d_ff": 512, "num_layers": 3, "num_heads": 4},
         has_attention=False,
     ),
     "whisper_encoder": Architecture(
         "encoder",
-        "WhisperConfig",
         "WhisperModel",
         {
             "vocab_size": 1000,
             "d_model": 256,
             "encoder_layers": 3,
             "decoder_layers": 1,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 1024,
-            "decoder_ffn_dim": 1024,
             "max_source_positions": 150,
+            **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4),
+            **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 1024),
             "pad_token_id": 0,
             "bos_token_id": 1,
             "eos_token_id": 2,
@@ -126,13 +110,10 @@ ARCHITECTURES: dict[str, Architecture] = {
         },
         SOUND,
     ),
-    "vit": Architecture("vision", "ViTConfig", "ViTForImageClassification", VISION, IMAGE),
-    "clip_vision": Architecture(
-        "vision", "CLIPVisionConfig", "CLIPVisionModelWithProjection", {**VISION, "projection_dim": 128}, IMAGE
-    ),
+    "vit": Architecture("vision", "ViTForImageClassification", VISION, IMAGE),
+    "clip_vision": Architecture("vision", "CLIPVisionModelWithProjection", {**VISION, "projection_dim": 128}, IMAGE),
     "swin": Architecture(
         "vision",
-        "SwinConfig",
         "SwinForImageClassification",
         {"image_size": 112, "patch_size": 4, "embed_dim": 48, "depths": [2, 2, 2], "num_heads": [2, 4, 8], "window_size": 7},
         IMAGE,
@@ -140,7 +121,6 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "segformer": Architecture(
         "vision",
-        "SegformerConfig",
         "SegformerForImageClassification",
         {"depths": [1, 1, 1, 1], "hidden_sizes": [32, 64, 128, 256]},
         IMAGE,
@@ -148,7 +128,6 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "convnext": Architecture(
         "cnn",
-        "ConvNextConfig",
         "ConvNextForImageClassification",
         {"hidden_sizes": [64, 128, 256, 512], "depths": [1, 1, 3, 1]},
         IMAGE,
@@ -156,7 +135,6 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "resnet": Architecture(
         "cnn",
-        "ResNetConfig",
         "ResNetForImageClassification",
         {"embedding_size": 32, "hidden_sizes": [128, 256, 512, 1024], "depths": [3, 4, 6, 3]},
         IMAGE,
@@ -164,17 +142,10 @@ ARCHITECTURES: dict[str, Architecture] = {
         has_attention=False,
     ),
     "mobilenet": Architecture(
-        "cnn",
-        "MobileNetV2Config",
-        "MobileNetV2ForImageClassification",
-        {"image_size": 96, "depth_multiplier": 0.5},
-        IMAGE,
-        96,
-        has_attention=False,
+        "cnn", "MobileNetV2ForImageClassification", {"image_size": 96, "depth_multiplier": 0.5}, IMAGE, 96, has_attention=False
     ),
     "mamba": Architecture(
         "scan",
-        "MambaConfig",
         "MambaForCausalLM",
         {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 2, "state_size": 8, "use_mambapy": False},
         ("tokens", {"input_ids": {0: "batch"}}),
@@ -215,9 +186,9 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
 
     torch.manual_seed(0)
     chosen = {"attn_implementation": "sdpa" if exporter == "dynamo" else "eager"} if architecture.has_attention else {}
-    config = getattr(transformers, architecture.config)(**architecture.settings, **chosen)
-    model = getattr(transformers, architecture.model)(config).eval()
-    model = model.encoder if architecture.config == "WhisperConfig" else model
+    made = getattr(transformers, architecture.model)
+    model = made(made.config_class(**architecture.settings, **chosen)).eval()
+    model = model.encoder if architecture.inputs is SOUND else model
     names, options = list(architecture.inputs[1]), {"use_cache": False} if architecture.generates else {}
 
     class First(torch.nn.Module):  # type: ignore[misc]
@@ -228,20 +199,10 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
         def forward(self, *values: Any) -> Any:
             given = dict(zip(names, values, strict=True))
             if "attention_mask" in given and architecture.generates and exporter == "script":
-                given["attention_mask"] = _causal(given["attention_mask"])
+                given["attention_mask"] = causal(given["attention_mask"])
             return self.model(**given, **options)[0]
 
     return First().eval()
-
-
-def _causal(mask: Any) -> Any:
-    """A mask of four axes, which hides padding and later tokens: tracing cannot follow the one that transformers makes."""
-    import torch
-
-    length = mask.shape[1]
-    seen = torch.arange(length)[None, :] <= torch.arange(length)[:, None]
-    allowed = seen[None, None] & mask.to(torch.bool)[:, None, None, :]
-    return torch.where(allowed, torch.zeros(()), torch.full((), torch.finfo(torch.float32).min))
 
 
 def _export(module: Any, exported: Values, measured: Values, dims: Mapping[str, Mapping[int, str]], path: pathlib.Path) -> None:

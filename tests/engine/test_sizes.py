@@ -6,7 +6,7 @@ import onnxruntime as ort
 import pytest
 
 import xoptim
-from benchmarks import sizes
+from benchmarks.sizes import SIZES
 from xoptim.facts import symbolic
 from xoptim.facts.dtypes import numpy_dtype
 
@@ -34,9 +34,9 @@ def _feeds(model: onnx.ModelProto, length: int) -> dict[str, np.ndarray]:
     return feeds
 
 
-@pytest.mark.parametrize("family", sizes.FAMILIES)
+@pytest.mark.parametrize("family", SIZES)
 def test_large_sizes_leave_a_model_right(family: str) -> None:
-    model = sizes.FAMILIES[family](12)
+    model = SIZES[family](12)
     optimized = xoptim.optimize(model)
     ran = 0
     for length in LENGTHS:
@@ -53,10 +53,10 @@ def test_large_sizes_leave_a_model_right(family: str) -> None:
     assert ran
 
 
-@pytest.mark.parametrize("family", sizes.FAMILIES)
+@pytest.mark.parametrize("family", SIZES)
 def test_expressions_of_a_graph_are_bounded(family: str) -> None:
     count = 40
-    builder = xoptim.GraphBuilder(sizes.FAMILIES[family](count))
+    builder = xoptim.GraphBuilder(SIZES[family](count))
     infos = [builder.graph.info_of(name) for node in builder.graph.nodes for name in node.output]
     dims = [dim for info in infos for dim in (*(info.shape or ()), *(info.data or ())) if not isinstance(dim, int)]
     assert dims

@@ -6,7 +6,7 @@ compared with its own magnitude, provided that the original computes the element
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 import onnx
@@ -58,28 +58,27 @@ def is_better(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exa
     """
     results = [_run(before, feeds), _run(after, feeds), _run_wide(before, feeds)]
     lists = [result for result in results if result is not None]
-    if len(lists) < len(results):
-        return False
-    return all(
-        isinstance(b, np.ndarray)
-        and isinstance(a, np.ndarray)
-        and isinstance(wide, np.ndarray)
-        and _is_right(b, a, wide, exactness)
-        for b, a, wide in zip(*lists, strict=True)
-    )
+    return len(lists) == len(results) and all(_is_right(values, exactness) for values in zip(*lists, strict=True))
 
 
-def _is_right(before: Value, after: Value, wide: Value, exactness: Exactness) -> bool:
+def _comparable(values: tuple[Value, ...]) -> TypeGuard[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Whether results of both models and of the first one in 64 bits are tensors of one shape, the first two of one type."""
+    before, after, wide = values
     if not (isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and isinstance(wide, np.ndarray)):
         return False
-    if not before.shape == after.shape == wide.shape or before.dtype != after.dtype:
+    return before.shape == after.shape == wide.shape and before.dtype == after.dtype
+
+
+def _is_right(values: tuple[Value, ...], exactness: Exactness) -> bool:
+    if not _comparable(values):
         return False
-    if not is_real(before):
-        return np.array_equal(before, after)
-    limit = tolerance(element_type(before.dtype), exactness)
-    smallest, _, mantissa = limits(before.dtype)
+    if not is_real(values[0]):
+        return np.array_equal(values[0], values[1])
+    dtype = values[0].dtype
+    limit = tolerance(element_type(dtype), exactness)
+    smallest, _, mantissa = limits(dtype)
     with np.errstate(all="ignore"):
-        b, a, w = (x.astype(np.float64) for x in (before, after, wide.astype(before.dtype)))
+        b, a, w = (x.astype(dtype).astype(np.float64) for x in values)
         near = [np.abs(a - x) <= limit.rtol * np.abs(x) + 2 * smallest * 2.0**-mantissa for x in (b, w)]
     same = [(a == x) | (np.isnan(a) & np.isnan(x)) for x in (b, w)]
     return bool(np.all(near[0] | near[1] | same[0] | same[1]))
@@ -109,11 +108,10 @@ def _widened(feeds: Feeds) -> Feeds:
     return {n: v.astype(np.float64) if isinstance(v, np.ndarray) and is_real(v) else v for n, v in feeds.items()}
 
 
-def _fault(before: Value, after: Value, wide: Value) -> str:
-    if not (isinstance(before, np.ndarray) and isinstance(after, np.ndarray) and isinstance(wide, np.ndarray)):
+def _fault(*values: Value) -> str:
+    if not _comparable(values) or not is_real(values[0]):
         return ""
-    if not is_real(before) or before.dtype != after.dtype or not before.shape == after.shape == wide.shape:
-        return ""
+    before, after, wide = values
     smallest, largest, mantissa = limits(before.dtype)
     b, a = before.astype(np.float64), after.astype(np.float64)
     with np.errstate(all="ignore"):

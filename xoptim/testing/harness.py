@@ -41,8 +41,9 @@ def check_example(pattern_class: type[Rewrite], example: Example) -> None:
     """
     before = parse(example.before, example.opset, example.domains)
     after = parse(example.after, example.opset, example.domains)
-    check_valid(before, "the model before")
-    check_valid(after, "the model after")
+    for what, model in (("before", before), ("after", after)):
+        if reason := invalid(model):
+            raise AssertionError(f"the model {what}: {reason}\n{pretty_onnx(model)}")
     given = serialized(before)
     result = optimize_alone(pattern_class, before)
     expected = optimize_alone(None, after).model
@@ -65,13 +66,6 @@ def report(pattern_class: type[Rewrite], failure: str, **models: onnx.ModelProto
     parts = [f"{pattern_class.__name__}: {failure}"]
     parts += [f"--- {name}\n{pretty_onnx(model)}" for name, model in models.items()]
     return "\n".join(parts)
-
-
-def check_valid(model: onnx.ModelProto, what: str) -> None:
-    """Check that ``onnx.checker`` accepts a model; raises `AssertionError` when it does not."""
-    reason = invalid(model)
-    if reason:
-        raise AssertionError(f"{what}: {reason}\n{pretty_onnx(model)}")
 
 
 def contradiction(model: onnx.ModelProto) -> str:

@@ -10,7 +10,7 @@ from xoptim.api.optimizing import optimize
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.events import Event
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.protos import inner_graphs
+from xoptim.facts.protos import inner_graphs, opset_versions, standard_domain
 from xoptim.match.rewrite import Rewrite
 
 _IR_VERSION = 10
@@ -48,8 +48,7 @@ def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
 
 def opset_of(model: ModelProto, domain: str = "") -> int:
     """Version of an operator set that a model imports, 0 when it does not."""
-    names = ("", "ai.onnx") if domain in ("", "ai.onnx") else (domain,)
-    return next((o.version for o in model.opset_import if o.domain in names), 0)
+    return opset_versions(model.opset_import).get(standard_domain(domain), 0)
 
 
 def serialized(model: ModelProto) -> bytes:

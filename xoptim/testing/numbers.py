@@ -149,7 +149,7 @@ def _fits(shape: Shape, array: np.ndarray) -> bool:
 
 def compare(names: list[str], expected: list[Value], actual: list[Value], exactness: Exactness) -> str:
     """The difference between two lists of results, empty when there is none."""
-    rules = ComparisonRules("exact" if exactness == "exact" else exactness)
+    rules = ComparisonRules(exactness)
     for name, e, a in zip(names, expected, actual, strict=True):
         if _identical(e, a):
             continue

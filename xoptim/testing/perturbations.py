@@ -15,8 +15,6 @@ from xoptim.testing import (
     vary_attributes,
     vary_constants,
     vary_context,
-    vary_detours,
-    vary_dims,
     vary_extremes,
     vary_operands,
     vary_overrides,
@@ -43,10 +41,10 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     vary_constants.nudges,
     vary_types.floats,
     vary_types.integers,
-    vary_dims.unknown,
-    vary_dims.symbolic,
-    vary_dims.sizes,
-    vary_dims.ranks,
+    vary_types.unknown,
+    vary_types.symbolic,
+    vary_types.sizes,
+    vary_types.ranks,
     vary_uses.swapped,
     vary_uses.read_elsewhere,
     vary_uses.repeated_reads,
@@ -63,11 +61,11 @@ PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     vary_extremes.ends,
     vary_extremes.products,
     vary_extremes.sums,
-    vary_uses.inserted,
-    vary_uses.repeated,
-    vary_detours.higher_rank,
-    vary_detours.counts,
-    vary_detours.sizes,
+    vary_operands.inserted,
+    vary_operands.repeated,
+    vary_operands.higher_rank,
+    vary_operands.counts,
+    vary_operands.sizes,
     vary_operands.empty,
     vary_operands.targets,
     vary_operands.computed,
@@ -91,10 +89,7 @@ _EACH = 3
 
 def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) -> Iterator[Variant]:
     """Variants of an example, the same ones at each call. Its pattern determines names of new results and the operator sets."""
-    yield from _variants(Case(example, pattern_class))
-
-
-def _variants(case: Case) -> Iterator[Variant]:
+    case = Case(example, pattern_class)
     for perturbation in PERTURBATIONS:
         yield from perturbation(case)
 
@@ -120,7 +115,7 @@ def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter
     case = Case(example, pattern_class)
     counts: Counter[str] = Counter()
     failures: list[tuple[str, str]] = []
-    for variant in _variants(case):
+    for variant in near_misses(example, pattern_class):
         counts[f"{variant.family}: tried"] += 1
         outcome, failure = check_variant(case, variant)
         if not failure and counts["tried"] % SHARE == 0:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import onnx
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, TensorProto, numpy_helper
 
+from xoptim.facts.attributes import constant_value, decode_attribute
 from xoptim.facts.protos import replace_items
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.testing.feeds import Feeds, make_all_feeds
@@ -140,36 +141,18 @@ def constants(model: ModelProto) -> list[Stored]:
     """Initializers and Constant nodes of the main graph."""
     found = [Stored(t.name, numpy_helper.to_array(t)) for t in model.graph.initializer]
     for node in model.graph.node:
-        array = _constant_array(node)
-        if array is not None:
-            found.append(Stored(node.output[0], array))
+        if node.op_type == "Constant" and not node.domain and len(node.attribute) == 1:
+            value = constant_value({node.attribute[0].name: decode_attribute(node.attribute[0])})
+            if value is not None:
+                found.append(Stored(node.output[0], numpy_helper.to_array(value) if isinstance(value, TensorProto) else value))
     return found
-
-
-def _constant_array(node: onnx.NodeProto) -> np.ndarray | None:
-    if node.op_type != "Constant" or node.domain or len(node.attribute) != 1:
-        return None
-    attribute = node.attribute[0]
-    if attribute.name == "value":
-        return numpy_helper.to_array(attribute.t)
-    dtypes: dict[str, Any] = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64}
-    dtypes["value_ints"] = np.int64
-    if attribute.name not in dtypes:
-        return None
-    return np.asarray(onnx.helper.get_attribute_value(attribute), dtypes[attribute.name])
 
 
 def remove_constant(model: ModelProto, name: str) -> None:
     """Remove a constant of the main graph."""
     graph = model.graph
-    for position, tensor in enumerate(graph.initializer):
-        if tensor.name == name:
-            del graph.initializer[position]
-            return
-    for position, node in enumerate(graph.node):
-        if name in node.output:
-            del graph.node[position]
-            return
+    replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name != name])
+    replace_items(graph.node, [node for node in graph.node if name not in node.output])
 
 
 def set_constant(model: ModelProto, name: str, array: np.ndarray) -> None:
@@ -178,9 +161,27 @@ def set_constant(model: ModelProto, name: str, array: np.ndarray) -> None:
     model.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
 
 
-def insert_first(model: ModelProto, *nodes: onnx.NodeProto) -> None:
-    """Put nodes in front of all others."""
-    replace_items(model.graph.node, (*nodes, *model.graph.node))
+def with_constants(model: ModelProto, changed: Mapping[str, np.ndarray]) -> ModelProto:
+    """A copy with other values of some constants."""
+    model = deepcopy(model)
+    for name, array in changed.items():
+        set_constant(model, name, array)
+    return loosen(model)
+
+
+def nodes_of(text: str) -> list[onnx.NodeProto]:
+    """Nodes from ONNX text, ``y = Neg(x)``."""
+    nodes = list(onnx.parser.parse_graph(f"nodes () => () {{ {text} }}").node)
+    for node in nodes:
+        node.ClearField("domain")  # as written by `onnx.helper`
+    return nodes
+
+
+def insert(model: ModelProto, position: int, nodes: Iterable[onnx.NodeProto], stored: Mapping[str, np.ndarray]) -> None:
+    """Put nodes in front of the one at a position, and constants after the others."""
+    rest = list(model.graph.node)
+    replace_items(model.graph.node, (*rest[:position], *nodes, *rest[position:]))
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items())
 
 
 def rename(graphs: Iterable[onnx.GraphProto], new: Callable[[str], str]) -> None:

@@ -1,7 +1,6 @@
 """Attributes at their defaults, written or not, and with other values; operators that are easily confused."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -9,10 +8,11 @@ import onnx
 from onnx import AttributeProto, ModelProto, helper
 
 from xoptim.facts.attributes import decode_attribute, same_attribute
+from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_default, attribute_names
 from xoptim.testing.canonical import is_default
 from xoptim.testing.models import all_graphs, opset_of, optimize_alone
-from xoptim.testing.variant import Case, Variant, loosen, set_constant
+from xoptim.testing.variant import Case, Variant, loosen, with_constants
 from xoptim.testing.vary_extremes import real_constants
 
 _EACH = 6
@@ -33,14 +33,10 @@ def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
     return [n for g in all_graphs(model.graph) for n in g.node if n.op_type != "Constant"]
 
 
-def _opsets(model: ModelProto) -> dict[str, int]:
-    return {o.domain: o.version for o in model.opset_import}
-
-
 def drop_defaults(case: Case) -> Iterator[Variant]:
     """Leave out attributes that have their default."""
     model = case.copy()
-    opsets = _opsets(model)
+    opsets = opset_versions(model.opset_import)
     dropped = []
     for node in _nodes(model):
         for attribute in list(node.attribute):
@@ -167,6 +163,4 @@ def _applies(case: Case, model: ModelProto) -> bool:
 def _with_zeros(word: str, model: ModelProto) -> Iterator[Variant]:
     for name, array in real_constants(model):
         for sign, value in (("0", 0.0), ("-0", -0.0)):
-            changed = deepcopy(model)
-            set_constant(changed, name, np.full_like(array, value))
-            yield Variant(f"{word}, {name} {sign}", loosen(changed))
+            yield Variant(f"{word}, {name} {sign}", with_constants(model, {name: np.full_like(array, value)}))

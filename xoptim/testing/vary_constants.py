@@ -12,11 +12,13 @@ from xoptim.testing.variant import (
     Stored,
     Variant,
     constants,
-    insert_first,
+    insert,
     loosen,
+    nodes_of,
     remove_constant,
     set_constant,
     tensor_input,
+    with_constants,
 )
 
 _EACH = 4
@@ -32,20 +34,16 @@ def forms(case: Case) -> Iterator[Variant]:
         if array.size == 1:
             for shape in ((), (1,), (1, 1), (1, 1, 1, 1)):
                 if shape != array.shape:
-                    yield Variant(f"constant rank: {name} of shape {shape}", _with(case, name, array.reshape(shape)))
+                    yield Variant(
+                        f"constant rank: {name} of shape {shape}", with_constants(case.model, {name: array.reshape(shape)})
+                    )
         yield from _inputs(case, stored)
         yield from _computed(case, stored)
 
 
-def _with(case: Case, name: str, array: np.ndarray) -> ModelProto:
-    model = case.copy()
-    set_constant(model, name, array)
-    return loosen(model)
-
-
 def _stored_forms(case: Case, stored: Stored) -> Iterator[tuple[str, ModelProto]]:
     name, array = stored
-    yield "initializer", _with(case, name, array)
+    yield "initializer", with_constants(case.model, {name: array})
     attributes: dict[str, object] = {"value": numpy_helper.from_array(array)}
     if array.ndim <= 1 and array.dtype in (np.float32, np.int64):
         word = "float" if array.dtype == np.float32 else "int"
@@ -55,7 +53,7 @@ def _stored_forms(case: Case, stored: Stored) -> Iterator[tuple[str, ModelProto]
             continue
         model = case.copy()
         remove_constant(model, name)
-        insert_first(model, helper.make_node("Constant", [], [name], **{attribute: value}))  # type: ignore[arg-type]
+        insert(model, 0, [helper.make_node("Constant", [], [name], **{attribute: value})], {})  # type: ignore[arg-type]
         yield f"Constant node with {attribute}", model
 
 
@@ -85,27 +83,24 @@ def other_value(array: np.ndarray) -> np.ndarray:
 def _computed(case: Case, stored: Stored) -> Iterator[Variant]:
     """The constant as a sum, as a cast of a 16-bit number, reshaped, and in a form that cannot be computed ahead of time."""
     name, array = stored
-    parts = [f"{name}_part", f"{name}_other_part"]
+    part, other = f"{name}_part", f"{name}_other_part"
     # Neither numpy nor the evaluation of single nodes has sequences: constant, and yet without a value.
-    sequence = helper.make_node("SequenceConstruct", parts[:1], [f"{name}_sequence"])
-    made = [("sequence", helper.make_node("SequenceAt", [f"{name}_sequence", parts[1]], [name]), [array, np.array(0)])]
+    sequence = f"{name}_sequence = SequenceConstruct({part}) {name} = SequenceAt({name}_sequence, {other})"
+    made = [("sequence", sequence, {part: array, other: np.array(0)})]
     if array.dtype in (np.float32, np.float64, np.int32, np.int64):
-        made.append(("sum", helper.make_node("Add", parts, [name]), [array, np.zeros_like(array)]))
+        made.append(("sum", f"{name} = Add({part}, {other})", {part: array, other: np.zeros_like(array)}))
     if array.dtype in (np.float32, np.float64):
         for short in (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
             to = helper.np_dtype_to_tensor_dtype(array.dtype)
             with np.errstate(all="ignore"):
-                made.append((f"{short} cast", helper.make_node("Cast", parts[:1], [name], to=to), [array.astype(short)]))
+                made.append((f"{short} cast", f"{name} = Cast <to = {to}> ({part})", {part: array.astype(short)}))
     if array.dtype.kind != "O":
-        shape = np.array(array.shape, np.int64)
-        made.append(("reshape", helper.make_node("Reshape", parts, [name]), [array.reshape(-1), shape]))
-    for word, node, arrays in made:
+        stored_parts = {part: array.reshape(-1), other: np.array(array.shape, np.int64)}
+        made.append(("reshape", f"{name} = Reshape({part}, {other})", stored_parts))
+    for word, text, parts in made:
         model = case.copy()
         remove_constant(model, name)
-        model.graph.initializer.extend(numpy_helper.from_array(a, p) for a, p in zip(arrays, parts, strict=False))
-        insert_first(model, node)
-        if word == "sequence":
-            insert_first(model, sequence)
+        insert(model, 0, nodes_of(text), parts)
         yield Variant(f"constant computed: {name} by {word}", model)
 
 
@@ -119,9 +114,9 @@ def nudges(case: Case) -> Iterator[Variant]:
             other = np.asarray(changed)
             if other.tobytes() not in seen:
                 seen.append(other.tobytes())
-                yield Variant(f"nudge: {name} {word}", _with(case, name, other))
+                yield Variant(f"nudge: {name} {word}", with_constants(case.model, {name: other}))
         for word, other in _resized(array):
-            yield Variant(f"resize: {name} {word}", _with(case, name, other))
+            yield Variant(f"resize: {name} {word}", with_constants(case.model, {name: other}))
 
 
 def _nudged(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -1,6 +1,6 @@
 """The whole example somewhere else: under other names, in other operator sets, twice, in a subgraph, in a function."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 
 import numpy as np
@@ -92,16 +92,11 @@ def _prefixed(graph: GraphProto, prefix: str, others: dict[str, str] | None = No
     """A copy whose own names have a prefix; its inputs keep their names, or get names of ``others``."""
     copy = deepcopy(graph)
     own = set(defined_names(graph))
-    replaced = others or {}
-    rename([copy], _renamer(own, prefix, replaced))
+    rename([copy], lambda name: prefix + name if name in own else (others or {}).get(name, name))
     for inner in all_graphs(copy):
         for node in inner.node:
             node.name = prefix + node.name if node.name else ""
     return copy
-
-
-def _renamer(own: set[str], prefix: str, others: dict[str, str]) -> Callable[[str], str]:
-    return lambda name: prefix + name if name in own else others.get(name, name)
 
 
 def in_branch(case: Case) -> Iterator[Variant]:
@@ -146,17 +141,10 @@ def in_function(case: Case) -> Iterator[Variant]:
     function = helper.make_function(_LOCAL, name, inputs, outputs, [*constants, *graph.node], imports)
     model = case.copy()
     del model.graph.node[:], model.graph.initializer[:], model.graph.value_info[:]
-    outer = _outer(inputs), _outer(outputs)
-    rename([model.graph], lambda n: n if n in inputs else f"outer_{n}")
-    model.graph.node.append(helper.make_node(name, *outer, domain=_LOCAL))
-    rename([model.graph], lambda n: n.removeprefix("outer_"))
+    model.graph.node.append(helper.make_node(name, inputs, outputs, domain=_LOCAL))
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid(_LOCAL, 1))
     yield Variant("function: body of a local one", model)
-
-
-def _outer(names: Sequence[str]) -> list[str]:
-    return [f"outer_{name}" for name in names]
 
 
 def _constant(tensor: TensorProto) -> NodeProto:

@@ -10,7 +10,7 @@ from onnx import AttributeProto, ModelProto, TensorProto
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.protos import replace_items
 from xoptim.testing.values import LARGE, PLAIN, SMALL, VERY_NEGATIVE, is_real, limits
-from xoptim.testing.variant import Case, Stored, Variant, constants, loosen, set_constant
+from xoptim.testing.variant import Case, Stored, Variant, constants, with_constants
 from xoptim.testing.vary_types import retyped
 
 _TYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
@@ -42,7 +42,7 @@ def steps(case: Case) -> Iterator[Variant]:
                 for count in (1, 2):
                     side = "above" if toward > 0 else "below"
                     if count == 1 or not word:
-                        yield Variant(f"step: {word}{name} {count} {side}", _with(model, {name: other}))
+                        yield Variant(f"step: {word}{name} {count} {side}", with_constants(model, {name: other}))
                     other = _stepped(other, toward)
 
 
@@ -61,13 +61,13 @@ def ends(case: Case) -> Iterator[Variant]:
             ("smallest normal", smallest),
             ("subnormal", smallest * 2.0**-mantissa * 5),
         ):
-            yield Variant(f"end: {name} {word}", _with(case.model, {name: np.full_like(array, value)}))
+            yield Variant(f"end: {name} {word}", with_constants(case.model, {name: np.full_like(array, value)}))
     operands = {name for node in case.model.graph.node if node.op_type in _ARITHMETIC for name in node.input}
     for name, array in constants(case.model):
         if array.dtype in (np.int32, np.int64) and array.size and name in operands:  # others are sizes, and memory is finite
             for power in (1, 2):
                 value = np.iinfo(array.dtype).max // power
-                yield Variant(f"end: {name} max / {power}", _with(case.model, {name: np.full_like(array, value)}))
+                yield Variant(f"end: {name} max / {power}", with_constants(case.model, {name: np.full_like(array, value)}))
 
 
 def products(case: Case) -> Iterator[Variant]:
@@ -79,7 +79,7 @@ def products(case: Case) -> Iterator[Variant]:
         for size in ("large", "small", "large small", "small large") if len(stored) > 1 else ("large", "small"):
             sizes = size.split()
             changed = {s.name: _sized(s.array, sizes[i % len(sizes)]) for i, s in enumerate(stored)}
-            yield Variant(f"product: {word}{size}", _with(model, changed), values=(PLAIN, SMALL, LARGE))
+            yield Variant(f"product: {word}{size}", with_constants(model, changed), values=(PLAIN, SMALL, LARGE))
 
 
 def _sized(array: np.ndarray, word: str) -> np.ndarray:
@@ -107,7 +107,9 @@ def _sums(word: str, model: ModelProto) -> Iterator[Variant]:
         for family, size, values in (("cancel", 2.0 ** (mantissa + 3), ()), ("sum", largest * 0.6, VERY_NEGATIVE)):
             for sign in (-1, 1) if family == "sum" or not word.startswith("float16") else ():
                 changed = {one.name: np.full_like(one.array, size), other.name: np.full_like(other.array, sign * size)}
-                yield Variant(f"{family}: {word}{one.name} and {other.name}, {sign:+}", _with(model, changed), values=values)
+                yield Variant(
+                    f"{family}: {word}{one.name} and {other.name}, {sign:+}", with_constants(model, changed), values=values
+                )
 
 
 def without_factors(model: ModelProto) -> ModelProto:
@@ -118,10 +120,3 @@ def without_factors(model: ModelProto) -> ModelProto:
         if len(kept) < len(node.attribute) and node.op_type != "Constant":
             replace_items(node.attribute, kept)
     return model
-
-
-def _with(model: ModelProto, changed: dict[str, np.ndarray]) -> ModelProto:
-    model = deepcopy(model)
-    for name, array in changed.items():
-        set_constant(model, name, array)
-    return loosen(model)

@@ -1,14 +1,17 @@
-"""Integer operands at the limits of the specification of an operator, and sizes of other tensors."""
+"""Other operands: repeated, passing through other nodes, at the limits of the specification, and sizes of other tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from typing import Final
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx.defs import OpSchema
 
-from xoptim.facts.protos import replace_items
+from xoptim.facts.dtypes import is_float, numpy_dtype
+from xoptim.facts.schema import schema
 from xoptim.testing.models import opset_of
-from xoptim.testing.variant import Case, Variant, constants, loosen, remove_constant, set_constant
+from xoptim.testing.variant import Case, Variant, constants, insert, loosen, nodes_of, remove_constant, set_constant
 
 _OTHER = "near_miss_other"
 _LEADING = 2
@@ -16,6 +19,172 @@ _LONGEST = 1 << 12
 """Largest element that a size replaces."""
 _RANGES = ((5, 0.7, -0.1), (0, 1, 0.1), (0.3, 0, -0.1), (1, 3, 0.4))
 """Bounds and steps whose quotient is close to a whole number."""
+_ANY_NUMBER = OpSchema.FormalParameterOption.Variadic
+_AXES_ARE_OPERANDS: Final = 13
+_HUGE_SIZE: Final = 2**31 + 1
+"""A size above the range of 32 bits. A tensor may have such an axis when another one is empty."""
+_WRAPPING: Final[dict[int, int]] = {TensorProto.INT64: 2**62, TensorProto.INT32: 2**30}
+"""Numbers whose product with 2 does not fit the type; the wrapped product, divided again, is another number."""
+
+
+def inserted(case: Case) -> Iterator[Variant]:
+    """Nodes with any number of operands get one more at each place: one that they have already, and another one.
+
+    A search for the position of a repeated operand finds the wrong one: Concat(p, p, q), Concat(p, z, p, q).
+    """
+    for position, node in enumerate(case.model.graph.node):
+        if not is_variadic(case.model, node):
+            continue
+        operands = list(node.input)
+        found = {tuple(operands)}
+        for place in range(len(operands) + 1):
+            for name in dict.fromkeys((*operands, _OTHER)):
+                yield from _variant(case, position, [*operands[:place], name, *operands[place:]], found)
+        for name in dict.fromkeys(operands):
+            yield from _variant(case, position, [name, _OTHER, *operands], found)
+            yield from _variant(case, position, [*operands, _OTHER, name], found)
+        yield from _variant(case, position, operands * 2, found)
+
+
+def repeated(case: Case) -> Iterator[Variant]:
+    """Each operand of a node in place of each other one of the same type."""
+    for position, node in enumerate(case.model.graph.node):
+        operands = list(node.input)
+        found = {tuple(operands)}
+        for place, old in enumerate(operands):
+            for name in dict.fromkeys(operands):
+                if name and old and case.dtype(name) and case.dtype(name) == case.dtype(old):
+                    yield from _variant(case, position, [*operands[:place], name, *operands[place + 1 :]], found)
+
+
+def is_variadic(model: ModelProto, node: NodeProto) -> bool:
+    """Whether a node may have any number of operands."""
+    found = schema(node.op_type, node.domain, opset_of(model, node.domain))
+    return found is not None and bool(found.inputs) and found.inputs[-1].option == _ANY_NUMBER
+
+
+def _variant(case: Case, position: int, operands: Sequence[str], found: set[tuple[str, ...]]) -> Iterator[Variant]:
+    if tuple(operands) in found:
+        return
+    found.add(tuple(operands))
+    model = case.copy()
+    node = model.graph.node[position]
+    # Nothing lies between a number and itself: onnxruntime's Concat leaves the column of an empty tensor unwritten, so that
+    # GatherND reads whatever the memory held, in the original too.
+    if node.op_type == "Range" and operands[0] == operands[1]:
+        return
+    if _OTHER in operands:
+        like = case.types.get(node.input[0])
+        if like is None or not like.HasField("tensor_type"):
+            return
+        model.graph.input.append(ValueInfoProto(name=_OTHER, type=like))
+    node.input[:] = operands
+    yield Variant(f"repeated: {node.op_type} {position} of {', '.join(operands)}", loosen(model))
+
+
+def higher_rank(case: Case) -> Iterator[Variant]:
+    """Each float multiplied by a constant of one element that has as many axes, or one more that is taken away again."""
+    if opset_of(case.model) < _AXES_ARE_OPERANDS:
+        return
+    for name in _edges(case):
+        rank, element = case.rank(name), case.dtype(name)
+        if rank is None or not is_float(element):
+            continue
+        for more in (0, 1):
+            factor = np.full([1] * (rank + more), 1.5).astype(numpy_dtype(element))
+            text = f"detour = Mul({name}, detour_factor)"
+            if more:
+                text = (
+                    f"detour_up = Unsqueeze({name}, detour_axes) detour_scaled = Mul(detour_up, detour_factor) "
+                    "detour = Squeeze(detour_scaled, detour_axes)"
+                )
+            stored = {"detour_factor": factor, "detour_axes": np.array([0], np.int64)}
+            model = _through(case, name, text, stored if more else {"detour_factor": factor})
+            yield Variant(f"detour: {name} through {more} axes more", model)
+
+
+def counts(case: Case) -> Iterator[Variant]:
+    """Each integer times a number that makes it overflow, divided by that number."""
+    for name in _edges(case):
+        if case.dtype(name) != TensorProto.INT64:
+            continue
+        for element, factor in _WRAPPING.items():
+            text, stored = _wrapped(name, element)
+            yield Variant(f"detour: {name} times {factor}", _through(case, name, text, stored))
+
+
+def _wrapped(name: str, element: int) -> tuple[str, dict[str, np.ndarray]]:
+    """Nodes that multiply and divide a 64-bit integer by the same large number, in an integer type; and that number."""
+    stored = {"detour_factor": np.array(_WRAPPING[element], numpy_dtype(element))}
+    body = "detour_product = Mul({0}, detour_factor) {1} = Div(detour_product, detour_factor)"
+    if element == TensorProto.INT64:
+        return body.format(name, "detour"), stored
+    inner = body.format("detour_narrow", "detour_quotient")
+    return f"detour_narrow = Cast <to = 6> ({name}) {inner} detour = Cast <to = 7> (detour_quotient)", stored
+
+
+def sizes(case: Case) -> Iterator[Variant]:
+    """Beside an example that computes with sizes, computations with one that overflow, as outputs, with the size itself."""
+    if not any(node.op_type in ("Shape", "Size") for node in case.model.graph.node):
+        return
+    place = next(
+        (
+            (value.name, axis)
+            for value in case.model.graph.input
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+            if not dim.HasField("dim_value")
+        ),
+        None,
+    )
+    if place is None:
+        return
+    name, axis = place
+    for element, factor in _WRAPPING.items():
+        text, stored = _wrapped("detour_size", element)
+        yield Variant(f"count: size of {name} times {factor}", _beside(case, name, axis, text, stored))
+    yield from _cubes(case, name, axis)
+
+
+def _cubes(case: Case, name: str, axis: int) -> Iterator[Variant]:
+    """The cube of a size, divided by its square; the size is above the range of 32 bits, and another axis is empty."""
+    value = next(v for v in case.model.graph.input if v.name == name)
+    dims = value.type.tensor_type.shape.dim
+    empty = next((i for i, dim in enumerate(dims) if i != axis and not dim.HasField("dim_value")), None)
+    if empty is None or len(case.model.graph.input) > 1:  # another input of that size would not fit the memory
+        return
+    text = (
+        "detour_square = Mul(detour_size, detour_size) detour_cube = Mul(detour_square, detour_size) "
+        "detour = Div(detour_cube, detour_square)"
+    )
+    model = _beside(case, name, axis, text, {})
+    shape = [0 if i == empty else _HUGE_SIZE if i == axis else dim.dim_value or 1 for i, dim in enumerate(dims)]
+    fed = np.zeros(shape, numpy_dtype(value.type.tensor_type.elem_type))
+    yield Variant(f"count: cube of the size of {name}", loosen(model), given={name: fed})
+
+
+def _edges(case: Case) -> list[str]:
+    return [*(v.name for v in case.model.graph.input if v.type.HasField("tensor_type")), *case.interior]
+
+
+def _through(case: Case, name: str, text: str, stored: Mapping[str, np.ndarray]) -> ModelProto:
+    """A copy in which the result ``detour`` of some nodes replaces a result wherever a node of the main graph reads it."""
+    model = case.copy()
+    nodes = model.graph.node
+    place = next((i + 1 for i, node in enumerate(nodes) if name in node.output), 0)
+    for node in nodes[place:]:
+        node.input[:] = ["detour" if operand == name else operand for operand in node.input]
+    insert(model, place, nodes_of(text), stored)
+    return loosen(model)
+
+
+def _beside(case: Case, name: str, axis: int, text: str, stored: Mapping[str, np.ndarray]) -> ModelProto:
+    """A copy with nodes that compute with a size of an input; this size and their result ``detour`` are outputs."""
+    model = case.copy()
+    nodes = nodes_of(f"detour_shape = Shape({name}) detour_size = Gather(detour_shape, detour_axis) {text}")
+    insert(model, len(model.graph.node), nodes, {"detour_axis": np.array(axis, np.int64), **stored})
+    for result in ("detour_size", "detour"):
+        model.graph.output.append(helper.make_tensor_value_info(result, TensorProto.INT64, None))
+    return model
 
 
 def empty(case: Case) -> Iterator[Variant]:
@@ -47,16 +216,15 @@ def targets(case: Case) -> Iterator[Variant]:
         if node.op_type != "Reshape" or node.domain or any(a.name == "allowzero" and a.i for a in node.attribute):
             continue
         for axis in range(_LEADING, inputs.get(node.input[0], 0)):
-            for word, operands in (("-1, size", ["detour_rest", "detour_size"]), ("size, -1", ["detour_size", "detour_rest"])):
+            for word, operands in (("-1, size", "detour_rest, detour_size"), ("size, -1", "detour_size, detour_rest")):
                 model = case.copy()
                 _fix_others(next(v for v in model.graph.input if v.name == node.input[0]), axis)
-                nodes = [
-                    helper.make_node("Shape", [node.input[0]], ["detour_shape"]),
-                    helper.make_node("Gather", ["detour_shape", "detour_axis"], ["detour_size"]),
-                    helper.make_node("Concat", operands, ["detour_target"], axis=0),
-                ]
+                nodes = nodes_of(
+                    f"detour_shape = Shape({node.input[0]}) detour_size = Gather(detour_shape, detour_axis) "
+                    f"detour_target = Concat <axis = 0> ({operands})"
+                )
                 model.graph.node[position].input[1] = "detour_target"
-                _insert(model, position, nodes, {"detour_rest": np.array([-1]), "detour_axis": np.array([axis])})
+                insert(model, position, nodes, {"detour_rest": np.array([-1]), "detour_axis": np.array([axis])})
                 yield Variant(f"target: Reshape {position} to {word} of axis {axis}", loosen(model))
 
 
@@ -78,12 +246,10 @@ def computed(case: Case) -> Iterator[Variant]:
         for index in np.flatnonzero((array >= 0) & (array <= _LONGEST)).tolist():
             model = case.copy()
             remove_constant(model, name)
-            parts = [f"{name}_{i}" if i != index else "detour_size" for i in range(array.size)]
+            parts = ", ".join(f"{name}_{i}" if i != index else "detour_size" for i in range(array.size))
             stored = {f"{name}_{i}": array[i : i + 1] for i in range(array.size) if i != index}
-            nodes = [helper.make_node("Shape", [_OTHER], ["detour_size"]), helper.make_node("Concat", parts, [name], axis=0)]
-            _insert(model, 0, nodes, stored)
-            shape = ["near_miss_size"]
-            model.graph.input.append(helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, shape))
+            insert(model, 0, nodes_of(f"detour_size = Shape({_OTHER}) {name} = Concat <axis = 0> ({parts})"), stored)
+            model.graph.input.append(helper.make_tensor_value_info(_OTHER, TensorProto.FLOAT, ["near_miss_size"]))
             fed = np.zeros(int(array[index]), np.float32)
             yield Variant(f"computed: {name}[{index}]", loosen(model), given={_OTHER: fed})
             yield Variant(f"computed: {name}[{index}] = 0", model, given={_OTHER: fed[:0]})
@@ -97,15 +263,8 @@ def ranges(case: Case) -> Iterator[Variant]:
         for bounds in _RANGES:
             model = case.copy()
             names = ["detour_start", "detour_limit", "detour_delta"]
-            nodes = [helper.make_node("Range", names, ["detour"]), helper.make_node("Shape", ["detour"], ["detour_count"])]
-            _insert(model, 0, nodes, {n: np.array(v, dtype) for n, v in zip(names, bounds, strict=True)})
+            nodes = nodes_of(f"detour = Range({', '.join(names)}) detour_count = Shape(detour)")
+            insert(model, 0, nodes, {n: np.array(v, dtype) for n, v in zip(names, bounds, strict=True)})
             model.graph.output.append(helper.make_tensor_value_info("detour", element, None))
             model.graph.output.append(helper.make_tensor_value_info("detour_count", TensorProto.INT64, None))
             yield Variant(f"range: {np.dtype(dtype)} {bounds}", model)
-
-
-def _insert(model: ModelProto, position: int, nodes: Sequence[NodeProto], stored: Mapping[str, np.ndarray]) -> None:
-    """Put nodes in front of the one at a position, and constants beside the others."""
-    rest = list(model.graph.node)
-    replace_items(model.graph.node, (*rest[:position], *nodes, *rest[position:]))
-    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items())

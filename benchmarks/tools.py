@@ -1,0 +1,55 @@
+"""Other optimizers, as functions from model to model, and the name of the processor."""
+
+import pathlib
+import platform
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+
+
+def offline(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model that onnxruntime saves after its own optimizations (extended)."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    settings.log_severity_level = 4
+    with tempfile.TemporaryDirectory() as folder:
+        settings.optimized_model_filepath = f"{folder}/model.onnx"
+        onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+        return onnx.load(settings.optimized_model_filepath)
+
+
+def _onnxsim(model: onnx.ModelProto) -> Any:
+    import onnxsim
+
+    return onnxsim.simplify(model)[0]
+
+
+def _onnxslim(model: onnx.ModelProto) -> Any:
+    import onnxslim
+
+    return onnxslim.slim(model)
+
+
+def _onnxscript(model: onnx.ModelProto) -> Any:
+    from onnxscript import optimizer
+
+    return optimizer.optimize(model)
+
+
+PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
+    "onnxsim": _onnxsim,
+    "onnxslim": _onnxslim,
+    "onnxscript": _onnxscript,
+}
+"""Optimizers by the name of their package."""
+
+
+def processor() -> str:
+    """The name of the processor, where the system tells it."""
+    info = pathlib.Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
