@@ -52,13 +52,13 @@ class ConcatAttentionPattern(EasyPatternOptimization):
         Example(
             f"{_fixed}, float[b,1,3,8] m) => ({_results}) "
             "{ i = Concat <axis = 2> (e, k) j = Concat <axis = -2> (f, v) y = Attention <scale = 0.5> (q, i, j, m) }",
-            f"{_fixed}, float[b,1,3,8] m) => ({_results}) {{ y, i, j = Attention <scale = 0.5> (q, k, v, m, e, f) }}",
+            "{ y, i, j = Attention <scale = 0.5> (q, k, v, m, e, f) }",
             opset=23,
         ),
         Example(
             f"{_start}) => (float[b,2,3,6] y) "
             "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention(q, i, j) }",
-            f"{_start}) => (float[b,2,3,6] y) {{ y, i, j = Attention(q, k, v, , e, f) }}",
+            "{ y, i, j = Attention(q, k, v, , e, f) }",
             opset=23,
         ),
     )

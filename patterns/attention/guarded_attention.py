@@ -103,7 +103,7 @@ class GuardedAttentionPattern(AttentionPattern):
             f"{_start} <{_numbers}, int64[4] nq = {{0, 0, 2, 4}}, int64[3] h = {{0, 0, 12}}, float low = {{-inf}}> "
             f"{{ m = Where(c, zero, low) {_split} vv = Identity(v1) p = Transpose <perm = [0, 1, 3, 2]> (k1) "
             f"a = MatMul(q1, p) e = Add(a, m) w = Softmax <axis = -1> (e) {_rest} }}",
-            f"{_start} <float zero = {{0}}, float low = {{-inf}}, float step = {{0.99999994}}, int64[1] one = {{1}}> "
+            "<float zero = {0}, float low = {-inf}, float step = {0.99999994}, int64[1] one = {1}> "
             "{ m = Where(c, zero, low) l = Mul(m, step) "
             f"z = Attention <scale = 1.0, q_num_heads = 2, kv_num_heads = 2> (q, k, v, l) {_guard} y = Where(i, s, z) }}",
             opset=23,

@@ -182,7 +182,7 @@ def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int])
     )
     return Example(
         f"{start} <{weights}> {{ {sines} y = Conv <pads = [1, 1, 1, 1]> (x, w) }}",
-        f"{start} <{weights}, {', '.join(constants)}> {{ {sines} {nodes} }}",
+        f"<{weights}, {', '.join(constants)}> {{ {sines} {nodes} }}",
     )
 
 

@@ -88,7 +88,6 @@ class ForkMovementsPattern(PatternOptimization):
         Example(
             "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
             "{ c = Cos(x) d = Mul(c, h) y = Unsqueeze(d, k) s = Sin(x) z = Unsqueeze(s, k) }",
-            "agraph (float[a,b] x) => (float[a,1,b] y, float[a,1,b] z) <int64[1] k = {1}, float h = {0.5}> "
-            "{ u = Unsqueeze(x, k) c = Cos(u) y = Mul(c, h) z = Sin(u) }",
+            "<int64[1] k = {1}, float h = {0.5}> { u = Unsqueeze(x, k) c = Cos(u) y = Mul(c, h) z = Sin(u) }",
         ),
     )

@@ -39,11 +39,11 @@ class ReduceReshapePattern(PatternOptimization):
         Example(
             "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> "
             "{ m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
-            "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
+            "<int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
         ),
         Example(
             "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
             "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",
-            "agraph (float[a,b] x) => (int64[a,1] y) { y = ArgMax <axis = 1, keepdims = 1> (x) }",
+            "{ y = ArgMax <axis = 1, keepdims = 1> (x) }",
         ),
     )

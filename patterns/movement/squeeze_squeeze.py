@@ -40,11 +40,11 @@ class SqueezeSqueezePattern(EasyPatternOptimization):
         Example(
             "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[1] i = {0}, int64[1] j = {0}> "
             "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
-            "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[2] i = {0, 1}> { y = Squeeze(x, i) }",
+            "<int64[2] i = {0, 1}> { y = Squeeze(x, i) }",
         ),
         Example(
             "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[1] i = {1}, int64[1] j = {-1}> "
             "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
-            "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[2] i = {1, 3}> { y = Squeeze(x, i) }",
+            "<int64[2] i = {1, 3}> { y = Squeeze(x, i) }",
         ),
     )

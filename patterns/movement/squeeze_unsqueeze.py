@@ -34,6 +34,6 @@ class SqueezeUnsqueezePattern(EasyPatternOptimization):
         Example(
             "agraph (float[a,1,b] x) => (float[a,1,b] y) <int64[1] first = {1}, int64[1] second = {-2}> "
             "{ t = Squeeze(x, first) u = Unsqueeze(t, second) y = Relu(u) }",
-            "agraph (float[a,1,b] x) => (float[a,1,b] y) { y = Relu(x) }",
+            "{ y = Relu(x) }",
         ),
     )

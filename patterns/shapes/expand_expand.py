@@ -34,6 +34,6 @@ class ExpandExpandPattern(EasyPatternOptimization):
         Example(
             "agraph (float[1,1] x) => (float[3,4] y) <int64[2] s = {1, 4}, int64[2] t = {3, 4}> "
             "{ e = Expand(x, s) y = Expand(e, t) }",
-            "agraph (float[1,1] x) => (float[3,4] y) <int64[2] t = {3, 4}> { y = Expand(x, t) }",
+            "<int64[2] t = {3, 4}> { y = Expand(x, t) }",
         ),
     )

@@ -42,6 +42,6 @@ class ConcatConcatPattern(PatternOptimization):
         Example(
             "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) "
             "{ t = Concat <axis = -1> (z, x) y = Concat <axis = 1> (x, t, z) }",
-            "agraph (float[2,b] x, float[2,c] z) => (float[2,d] y) { y = Concat <axis = 1> (x, z, x, z) }",
+            "{ y = Concat <axis = 1> (x, z, x, z) }",
         ),
     )

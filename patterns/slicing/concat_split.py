@@ -41,6 +41,6 @@ class ConcatSplitPattern(PatternOptimization):
         Example(
             "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) <int64[2] n = {2, 3}> "
             "{ c = Concat <axis = -1> (x, z) p, q = Split <axis = 1> (c, n) y = Neg(p) w = Relu(q) }",
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) { y = Neg(x) w = Relu(z) }",
+            "{ y = Neg(x) w = Relu(z) }",
         ),
     )

@@ -46,7 +46,7 @@ class GatherNDBatchPattern(PatternOptimization):
             "agraph (float[b,3,4] x, int64[b,1] i) => (float[b,4] y) <int64 z = {0}, int64 j = {1}, int64[1] k = {-1}> "
             "{ s = Shape(x) n = Gather(s, z) r = Range(z, n, j) u = Unsqueeze(r, k) t = Concat <axis = -1> (u, i) "
             "y = GatherND(x, t) }",
-            "agraph (float[b,3,4] x, int64[b,1] i) => (float[b,4] y) { y = GatherND <batch_dims = 1> (x, i) }",
+            "{ y = GatherND <batch_dims = 1> (x, i) }",
             ranges=(("i", 0, 2),),
         ),
     )

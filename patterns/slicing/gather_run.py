@@ -43,7 +43,6 @@ class GatherRunPattern(EasyPatternOptimization):
     examples = (
         Example(
             "agraph (float[a,5] x) => (float[a,3] y) <int64[3] i = {-3, -2, -1}> { y = Gather <axis = 1> (x, i) }",
-            "agraph (float[a,5] x) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
-            "{ y = Slice(x, s, e, k) }",
+            "<int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> { y = Slice(x, s, e, k) }",
         ),
     )

@@ -28,6 +28,6 @@ class GatherSqueezePattern(EasyPatternOptimization):
     examples = (
         Example(
             "agraph (float[a,1] x) => (float[a] y) <int64 i = {0}> { y = Gather <axis = -1> (x, i) }",
-            "agraph (float[a,1] x) => (float[a] y) <int64[1] k = {-1}> { y = Squeeze(x, k) }",
+            "<int64[1] k = {-1}> { y = Squeeze(x, k) }",
         ),
     )

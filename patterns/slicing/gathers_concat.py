@@ -38,7 +38,6 @@ class GathersConcatPattern(PatternOptimization):
         Example(
             "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
             "{ p = Gather <axis = 1> (x, i) q = Gather <axis = -1> (x, j) y = Concat <axis = 1> (p, q) }",
-            "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
             "{ k = Concat <axis = 0> (i, j) y = Gather <axis = 1> (x, k) }",
         ),
     )

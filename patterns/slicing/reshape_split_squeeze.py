@@ -128,7 +128,7 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         Example(
             f"{_start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> "
             "{ r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) y = Concat <axis = 2> (b, a) }",
-            f"{_start} <int64[3] t = {{0, 3, 4}}, int64[2] s = {{2, 2}}> "
+            "<int64[3] t = {0, 3, 4}, int64[2] s = {2, 2}> "
             "{ r = Reshape(x, t) a, b = Split <axis = 2> (r, s) y = Concat <axis = 2> (b, a) }",
         ),
     )

@@ -85,7 +85,7 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
     examples = (
         Example(
             f"{_start} {{ {_there} y = Transpose <perm = [1, 2, 0, 3]> (s) }}",
-            f"{_start} <int64[1] o = {{1}}, int64 zero = {{0}}, int64 one = {{1}}, int64[4] c = {{-1, 1, 1, 1}}, "
+            "<int64[1] o = {1}, int64 zero = {0}, int64 one = {1}, int64[4] c = {-1, 1, 1, 1}, "
             "int64[2,1,1] h = {0, 1}, int64[2] d = {-1, 1}> { v = Transpose <perm = [1, 2, 0, 3]> (u) "
             "r = Shape <start = 0, end = 3> (v) z = Concat <axis = 0> (r, o) q = Shape <start = 0, end = 1> (v) k = Squeeze(q) "
             "e = Range(zero, k, one) f = Reshape(e, c) a0 = Expand(f, z) a1 = Expand(h, z) p = Reshape(i, d) a2 = Expand(p, z) "
@@ -129,7 +129,7 @@ class ScatterElementsExpandPattern(_ScatterRows):
     examples = (
         Example(
             f"{_start} <int64[3] s = {{4, 3, 8}}> {{ e = Expand(i, s) y = ScatterElements <axis = -2> (x, e, u) }}",
-            f"{_start} <int64[1] o = {{1}}, int64[4,1,1] h = {{0, 1, 2, 3}}, int64[2] d = {{-1, 1}}> {{ "
+            "<int64[1] o = {1}, int64[4,1,1] h = {0, 1, 2, 3}, int64[2] d = {-1, 1}> { "
             "r = Shape <start = 0, end = 2> (u) z = Concat <axis = 0> (r, o) a0 = Expand(h, z) p = Reshape(i, d) "
             "a1 = Expand(p, z) j = Concat <axis = -1> (a0, a1) y = ScatterND(x, j, u) }",
             opset=18,

@@ -64,7 +64,6 @@ class SlicesSplitPattern(PatternOptimization):
             "agraph (float[a,8] x) => (float[a,3] y, float[a,5] z) <int64[1] zero = {0}, int64[1] three = {3}, "
             "int64[1] last = {9223372036854775807}, int64[1] axis = {1}> "
             "{ y = Slice(x, zero, three, axis) z = Slice(x, three, last, axis) }",
-            "agraph (float[a,8] x) => (float[a,3] y, float[a,5] z) <int64[2] sizes = {3, 5}> "
-            "{ y, z = Split <axis = 1> (x, sizes) }",
+            "<int64[2] sizes = {3, 5}> { y, z = Split <axis = 1> (x, sizes) }",
         ),
     )

@@ -56,6 +56,6 @@ class StackReducePattern(PatternOptimization):
         Example(
             f"{_start} <int64[3] t = {{1, -1, 2}}, int64[1] k = {{0}}> {{ p = Reshape(x, t) q = Reshape(z, t) "
             "c = Concat <axis = 0> (p, q) y = ReduceMean <keepdims = 0> (c, k) }",
-            f"{_start} {{ y = Mean(x, z) }}",
+            "{ y = Mean(x, z) }",
         ),
     )
