@@ -440,7 +440,7 @@ SUBJECTS: dict[str, Subject] = {
         "{ p, r = Split <axis = 3> (x, z) t = RotaryEmbedding(p, c, i) y = Concat <axis = -1> (t, r) }",
         23,
     ),
-    # slicing
+    # gathers, slices and splits
     "GathersSplit": Subject(
         "g (float[ROWS,2,384] x) => (float[ROWS,1,384] y, float[ROWS,1,384] z) "
         "<int64 i = {0}, int64 j = {1}, int64[1] k = {1}> "

@@ -5,7 +5,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._axes import size_along
 from .._nodes import is_op
-from .._slices import span_of
+from .._parts import span_of
 
 
 class ConvSlicePattern(PatternOptimization):

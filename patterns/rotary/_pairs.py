@@ -5,7 +5,7 @@ from typing import NamedTuple
 from xoptim.match import GraphView, Node
 
 from .._axes import axis_of, size_along
-from .._slices import part_of
+from .._parts import part_of
 
 _FAR = 2**31 - 1
 

@@ -5,7 +5,7 @@ import numpy as np
 from xoptim.facts.info import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
-from .._slices import part_of
+from .._parts import part_of
 from ._halves import Half, half_of
 from ._pairs import Heads, heads_of
 

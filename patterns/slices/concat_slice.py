@@ -4,10 +4,9 @@ from functools import partial
 from xoptim.facts.dims import is_nonnegative
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import agree_elsewhere, axis_of
+from .._axes import agree_elsewhere, axis_of, bounds_of
 from .._nodes import is_op
-from .._slices import span_of
-from ._operands import bounds_of
+from .._parts import span_of
 
 
 class ConcatSlicePattern(PatternOptimization):

@@ -3,8 +3,8 @@ from functools import partial
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._grids import Sizes, computed_sizes, grid_of, write_sizes
 from .._shapes import is_given_size
-from ._grids import Sizes, computed_sizes, grid_of, write_sizes
 
 
 class GatherNDGridPattern(PatternOptimization):

@@ -5,9 +5,9 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._axes import axis_of, permutation, size_along
 from .._nodes import is_op
+from .._parts import all_positions, position_of
 from .._proofs import reshapes_as_inferred
 from .._shapes import reshape_target
-from ._positions import all_positions, position_of
 
 
 class _Parts(NamedTuple):

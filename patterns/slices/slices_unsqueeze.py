@@ -5,7 +5,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._nodes import is_op
 from .._shapes import reshape_target
-from ._steps import steps_of
+from ._spans import steps_of
 
 _MOST = 4
 """Most operators between a Slice and the new axis."""

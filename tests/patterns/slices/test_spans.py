@@ -1,6 +1,6 @@
 import itertools
 
-from xoptim.patterns.slicing._spans import composed, spans_by_axis
+from xoptim.patterns.slices._spans import composed, spans_by_axis
 
 from xoptim.facts.dims import named
 

@@ -3,7 +3,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._grids import columns_of, counted_column, grid_of
+from .._grids import columns_of, counted_column, grid_of
 
 
 class GatherNDBatchPattern(PatternOptimization):

@@ -9,7 +9,7 @@ from xoptim.match.axes import Axes, Operand, axes_of, parameters, rewritten
 from xoptim.match.regions import Carried, Region, region_below
 
 from .._nodes import is_op
-from ._positions import all_positions, position_of
+from .._parts import all_positions, position_of
 
 _LARGEST: Final = 2048
 """Most nodes of a region."""

@@ -6,7 +6,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
-from .._slices import cut_of
+from .._parts import cut_of
 
 _BLOCK = 16
 """Fewest elements that must follow each position: Gather copies them as blocks."""

@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._axes import axis_of
 from .._nodes import is_op
-from .._slices import cut_of
+from .._parts import cut_of
 
 
 class SliceGatherPattern(PatternOptimization):

@@ -1,19 +1,22 @@
-"""Spans of a Slice, axis by axis."""
-
-from __future__ import annotations
+"""Spans that Slices take, axis by axis."""
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import normalized
+from xoptim.match import GraphView, Node
 
-Span: TypeAlias = "tuple[int, int, int]"
+from .._nodes import is_op
+
+Span: TypeAlias = tuple[int, int, int]
 """Start, end and step as written."""
 
 _FAR: Final = 2**31 - 1
 """Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
+_DEEPEST: Final = 3
+"""Maximal number of Slices in a row that are followed."""
 
 
 def spans_by_axis(
@@ -76,3 +79,30 @@ def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
     if b < 0 and d < 0:
         return a + c, b + d, 1
     return (a + c, min(b, a + d), 1) if b >= 0 and d >= 0 else None
+
+
+class Steps(NamedTuple):
+    """The elements that Slices in a row take: for each axis that they cut, the first position and the step, to its end."""
+
+    source: str
+    taken: dict[int, tuple[int, int]]
+    nodes: tuple[Node, ...]
+
+
+def steps_of(g: GraphView, name: str) -> Steps | None:
+    """The elements of a tensor that a result has, by Slices with steps, each to the end of different axes."""
+    taken: dict[int, tuple[int, int]] = {}
+    nodes: list[Node] = []
+    while is_op(node := g.node_before(name), "Slice") and len(nodes) < _DEEPEST:
+        bounds = [g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps")]
+        shape = g.try_infer_shape(node.input[0])
+        if shape is None or not all(isinstance(each, list) for each in bounds):
+            return None
+        for axis, (start, end, step) in (spans_by_axis(shape, *bounds) or {}).items():
+            size = shape[axis]
+            whole = end >= _FAR or (isinstance(size, int) and end >= size)
+            if axis in taken or not whole or not 0 <= start < step:
+                return None
+            taken[axis] = start, step
+        nodes, name = [node, *nodes], node.input[0]
+    return Steps(name, taken, tuple(nodes)) if nodes else None

@@ -1,7 +1,7 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
+from .._grids import grid_of
 from .._nodes import read_instead
-from ._grids import grid_of
 
 
 class ScatterNDGridPattern(PatternOptimization):

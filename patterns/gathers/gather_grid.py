@@ -3,9 +3,9 @@ from functools import partial
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._grids import Sizes, computed_sizes, counted_axis, write_sizes
 from .._nodes import is_op
 from .._shapes import is_given_size
-from ._grids import Sizes, computed_sizes, counted_axis, write_sizes
 
 
 class GatherGridPattern(PatternOptimization):

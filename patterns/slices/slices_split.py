@@ -2,7 +2,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._slices import Cut, cut_of
+from .._parts import Cut, cut_of
 
 _TRIED = 8
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from xoptim.facts.info import Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 
-from .._axes import axis_of
-from .._nodes import is_op
-from .._shapes import axes_part, find_run, inserted_ones, measured_tensors, results_above, uniform_value
+from ._axes import axis_of
+from ._nodes import is_op
+from ._shapes import axes_part, find_run, inserted_ones, measured_tensors, results_above, uniform_value
 
 Sizes = tuple[tuple[str, dict[str, Any] | None], ...]
 """Parts of a vector of sizes: vectors or numbers; or a tensor, and the attributes of a Shape that takes a part of its shape."""

@@ -4,9 +4,8 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import agree_elsewhere, axis_of
+from .._axes import agree_elsewhere, axis_of, bounds_of
 from .._nodes import is_op
-from ._operands import bounds_of
 
 
 class ConcatGatherPattern(PatternOptimization):

@@ -3,7 +3,7 @@ from functools import partial
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op
-from ._positions import all_positions, position_of
+from .._parts import all_positions, position_of
 
 
 class GathersSplitPattern(PatternOptimization):

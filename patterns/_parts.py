@@ -1,13 +1,14 @@
-"""Parts of one axis between constant bounds."""
+"""Parts of one axis that Slice, Split and Gather take."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from xoptim.facts.dims import Dim, is_nonnegative
 from xoptim.facts.moved import moved
 from xoptim.match import AT_RUN_TIME, GraphView, Node
 
 from ._axes import axis_of, size_along
+from ._nodes import is_op
 
 _FAR: Final = 2**31 - 1
 """Positions from here on mean the end of the axis."""
@@ -118,3 +119,48 @@ def _from_front(position: Dim | None, size: Dim) -> Dim | None:
     if isinstance(position, int):
         return size if position >= _FAR else position + size if position < 0 else position
     return position if position is not None and is_nonnegative(position) else None
+
+
+class Position(NamedTuple):
+    """One position of an axis.
+
+    Attributes:
+        axis: counted from the front.
+        place: counted from the front.
+        size: length of the axis.
+        drops: whether the result is without the axis; otherwise it has size 1 there.
+    """
+
+    axis: int
+    place: int
+    size: int
+    drops: bool
+
+
+def position_of(g: GraphView, node: Node) -> Position | None:
+    """The position that a Gather takes, ``None`` for another node, and where one of the numbers is not known."""
+    rank = g.info(node.input[1]).rank if is_op(node, "Gather") else None
+    axis = axis_of(g, node) if rank in (0, 1) else None
+    index = None if axis is None else g.get_constant_scalar(node.input[1])
+    size = None if axis is None else size_along(g, node.input[0], axis)
+    if axis is None or index is None or not isinstance(size, int) or not -size <= index < size:
+        return None
+    return Position(axis, int(index) % size, size, rank == 0)
+
+
+def all_positions(g: GraphView, node: Node) -> list[Node] | None:
+    """The Gathers of all positions of an axis, in order, at least two; ``None`` when one is missing.
+
+    Args:
+        g: the graph.
+        node: a Gather of one of them; the others drop the axis as it does, or leave it.
+    """
+    found = position_of(g, node)
+    if found is None or found.size < 2:
+        return None
+    pieces: dict[int, Node] = {}
+    for other in g.next_nodes(node.input[0]):
+        position = position_of(g, other)
+        if position is not None and position._replace(place=found.place) == found:
+            pieces.setdefault(position.place, other)
+    return [pieces[place] for place in range(found.size)] if len(pieces) == found.size else None

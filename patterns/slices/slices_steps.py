@@ -6,7 +6,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
-from ._steps import Steps, steps_of
+from ._spans import Steps, steps_of
 
 
 class SlicesStepsPattern(PatternOptimization):

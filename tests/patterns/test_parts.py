@@ -1,5 +1,5 @@
 import pytest
-from xoptim.patterns._slices import cut_of, span_of
+from xoptim.patterns._parts import cut_of, span_of
 
 from tests.support import load, node_of
 from xoptim.match import GraphView

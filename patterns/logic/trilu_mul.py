@@ -2,8 +2,8 @@ from typing import Final
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._grids import counted_axis
 from .._nodes import is_op
-from ._grids import counted_axis
 
 _FIRST: Final = {"Greater": 1, "GreaterOrEqual": 0}
 """The least difference, column minus row, for which a comparison of the column with the row holds."""
