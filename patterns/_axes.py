@@ -28,13 +28,7 @@ def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
 
 
 def bounds_of(g: GraphView, names: Sequence[str], axis: int) -> list[Dim]:
-    """The positions at which tensors begin when they are concatenated along an axis, and the end of the last one.
-
-    Args:
-        g: the graph.
-        names: the tensors, of known shapes.
-        axis: counted from the front.
-    """
+    """The positions at which tensors of known shapes begin when they are concatenated, and the end of the last one."""
     bounds: list[Dim] = [0]
     for name in names:
         size = size_along(g, name, axis)

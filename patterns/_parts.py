@@ -51,13 +51,7 @@ def cut_of(g: GraphView, node: Node) -> Cut | None:
 def part_of(g: GraphView, name: str, axis: int) -> tuple[str, int, int]:
     """The tensor that a result is a part of along an axis, through Slices and Splits, and where the part starts and ends.
 
-    Args:
-        g: the graph.
-        name: the result; its size along the axis is a number.
-        axis: counted from the front.
-
-    Returns:
-        The result itself, from 0 to its size, when it is not a part.
+    It is the result itself, from 0 to its size, when it is not a part. The size along the axis is a number.
     """
     start, size = 0, size_along(g, name, axis)
     assert isinstance(size, int)
@@ -151,9 +145,7 @@ def position_of(g: GraphView, node: Node) -> Position | None:
 def all_positions(g: GraphView, node: Node) -> list[Node] | None:
     """The Gathers of all positions of an axis, in order, at least two; ``None`` when one is missing.
 
-    Args:
-        g: the graph.
-        node: a Gather of one of them; the others drop the axis as it does, or leave it.
+    The node is one of them; the others drop the axis as it does, or leave it.
     """
     found = position_of(g, node)
     if found is None or found.size < 2:

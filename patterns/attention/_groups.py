@@ -96,13 +96,9 @@ def packed_heads(g: GraphView, name: str) -> Packed | None:
 
 
 def packed_keys(g: GraphView, keys: str, swapped: str, layout: int) -> Packed | None:
-    """The same for keys.
+    """The same for keys, of the shape (batch, heads, head size, keys) as ``swapped``.
 
-    Args:
-        g: the graph.
-        keys: the keys in one of three layouts.
-        swapped: (batch, heads, head size, keys).
-        layout: 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch, keys, heads and features).
+    The layout is 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch, keys, heads and features).
     """
     if layout == 0:
         return packed_heads(g, keys)

@@ -172,13 +172,9 @@ def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
 
 
 def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:
-    """Whether a bias is one number for each feature of a linear layer, which are split into heads and features of a head.
+    """Whether a bias is one number for each feature of a linear layer, whose features are split into these heads.
 
-    Args:
-        g: the graph.
-        bias: the bias.
-        biased: the result of the layer, of rank 3.
-        heads: the number of heads, and the number of features of each, after the Reshape.
+    The result of the layer, ``biased``, has rank 3; ``heads`` are the number of heads, and the number of features of each.
     """
     shape, given = g.static_shape(bias), g.try_infer_shape(biased)
     if not shape or given is None or len(given) != 3 or len(heads) != 2 or not all(isinstance(dim, int) for dim in heads):
@@ -190,12 +186,7 @@ def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Di
 def _require_moderate(g: GraphView, bias: str, weight: str) -> None:
     """Raise `Declined` unless a bias, stored in the model itself, has the size of the numbers that it is added to.
 
-    It does not round their sums then.
-
-    Args:
-        g: the graph.
-        bias: the bias.
-        weight: the matrix of the linear layer, whose input is taken to be of the size of 1.
+    It does not round their sums then. The input of the layer is taken to be of the size of 1.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
     if not is_float(dtype) or shape is None or len(shape) != 2 or not all(map(g.is_stored, (bias, weight))):

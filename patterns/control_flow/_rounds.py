@@ -11,14 +11,7 @@ from ._cycles import Cycle
 
 
 def rounds(body: Graph, count: int, g: PatternRewriter, node: Node) -> list[Node]:
-    """The nodes of all iterations of a Loop.
-
-    Args:
-        body: the body of the loop.
-        count: number of iterations, 1 or more.
-        g: makes the nodes.
-        node: the Loop.
-    """
+    """The nodes of all iterations of a Loop, at least one."""
     results = [name or g.unique_name("unused") for name in node.output]
     carried, states = node.input[2:], len(node.input) - 2
     holds = g.make_initializer("", np.array(True), source="round")

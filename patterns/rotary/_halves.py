@@ -45,10 +45,7 @@ class Half:
 def half_of(g: GraphView, name: str, interleaved: bool) -> Half | None:
     """The half of a tensor whose halves are equal: a constant, one that joins a tensor with itself, or computed from either.
 
-    Args:
-        g: the graph.
-        name: the tensor.
-        interleaved: whether the halves are the even and the odd elements along the last axis.
+    Where they are interleaved, the halves are the even and the odd elements along the last axis.
     """
     half = Half()
     for _ in range(_DEEPEST):

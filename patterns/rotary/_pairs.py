@@ -27,11 +27,8 @@ class Heads(NamedTuple):
 def heads_of(g: GraphView, first: str, second: str, interleaved: bool) -> Heads | None:
     """The heads that two tensors with four axes are the halves of, ``None`` when they are not.
 
-    Args:
-        g: the graph.
-        first: the first half; its size is a number. Where they are interleaved, it may have a fifth axis of size 1.
-        second: the second half.
-        interleaved: whether the halves are the even and the odd elements.
+    The size of the first half is a number. Where the halves are interleaved, they are the even and the odd elements, and the
+    first one may have a fifth axis of size 1.
     """
     shape = g.try_infer_shape(first)
     if shape is None or g.try_infer_shape(second) != shape or not isinstance(shape[3], int):

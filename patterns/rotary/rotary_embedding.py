@@ -91,12 +91,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     def _cache(g: GraphView, name: str, half: Shape, heads: int, form: tuple[bool, bool]) -> _Cache | None:
         """The cosines or sines for heads whose halves have this shape, with the heads along this axis.
 
-        Args:
-            g: the graph.
-            name: the cosines or sines.
-            half: the shape.
-            heads: the axis.
-            form: whether they belong to whole heads, and whether the halves are interleaved.
+        The form says whether they belong to whole heads, and whether the halves are interleaved.
         """
         whole, interleaved = form
         dims = g.try_infer_shape(name)

@@ -21,14 +21,7 @@ class _ScatterRows(EasyPatternOptimization):
     min_opset = 15
 
     def check_rows(self, g: GraphView, m: Match, axis: int, new: Sequence[Dim] | None) -> bool | None:
-        """Refuse rows that are short or not whole.
-
-        Args:
-            g: the graph.
-            m: the match.
-            axis: of x, along which the rows lie.
-            new: shape of the rows, the axes in the order of x.
-        """
+        """Refuse rows along an axis of x that are short or not whole; ``new`` is their shape, the axes in the order of x."""
         x = g.try_infer_shape(m.x)
         if x is None or new is None or len(new) != len(x) or tuple(new[axis + 1 :]) != x[axis + 1 :]:
             return self.none(msg="the rows are not known to be whole")

@@ -26,18 +26,9 @@ def spans_by_axis(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> dict[int, Span] | None:
-    """Return the span that a Slice takes along each axis.
+    """The span that a Slice takes along each axis of an operand whose shape may be known.
 
-    Args:
-        shape: of the operand, if known.
-        starts: as written.
-        ends: as written.
-        axes: as written; the first ones when absent.
-        steps: as written; ones when absent.
-
-    Returns:
-        Spans by non-negative axis. ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank beside
-        another axis.
+    ``None`` for a malformed Slice, and for a negative axis of a tensor of unknown rank beside another axis.
     """
     written = range(len(starts)) if axes is None else axes
     places: list[int] = []
@@ -58,11 +49,6 @@ def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
     An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least 0, and the ends must be
     both counted from the front, both from the back, or one of them the end of the axis: then starts and ends add up, however
     short the axis is.
-
-    Args:
-        size: of the axis; ``None`` when unknown.
-        first: the span that is taken first.
-        second: the span of its result.
     """
     (a, b, step), (c, d, other) = first, second
     if type(size) is int and step > 0 and other > 0:

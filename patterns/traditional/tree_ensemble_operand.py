@@ -142,17 +142,12 @@ def _float(keys: Array) -> Array:
 
 @np.errstate(all="ignore")
 def _thresholds_before(limits: Array, offset: Array, scale: Array, strict: Array) -> Array:
-    """For each threshold the one that the operand of the Scaler has to be compared with for the same decision.
+    """For each finite threshold the one that the operand of the Scaler has to be compared with for the same decision.
 
-    In floats, ``(x - offset) · scale`` never falls where x rises, since each operation rounds to the nearest number and the
-    scale is positive. So there is a largest float whose image is at most the threshold (below it, if ``strict``): 33 steps of
-    bisection find it, with the operations that the runtime does.
-
-    Args:
-        limits: finite thresholds, 32-bit floats.
-        offset: the offsets of the columns that are compared, as many as thresholds.
-        scale: likewise; more than 0.
-        strict: whether x is compared by < or >=, not by <= or >: the result is then the next larger float.
+    In 32-bit floats, ``(x - offset) · scale`` never falls where x rises, since each operation rounds to the nearest number and
+    the scale is positive. So there is a largest float whose image is at most the threshold, or below it where x is compared by
+    < or >= (``strict``; the result is then the next larger float): 33 steps of bisection find it, with the operations that the
+    runtime does.
     """
     low, high = (np.full(limits.shape, end, np.int64) for end in (-_INFINITY, _INFINITY))
     for _ in range(33):
