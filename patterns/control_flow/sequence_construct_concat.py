@@ -1,10 +1,7 @@
-from collections.abc import Sequence
-from functools import partial
-
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import agree_elsewhere
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 
 class SequenceConstructConcatPattern(PatternOptimization):
@@ -29,10 +26,7 @@ class SequenceConstructConcatPattern(PatternOptimization):
         axis, rank = node.attribute["axis"], g.info(construct.input[0]).rank
         if not rank or not agree_elsewhere(g, construct.input, axis % rank):  # (2)
             return self.none(construct, msg="the shapes are unknown or differ")
-        return MatchResult(self, [node], partial(self._concat, construct.input))
-
-    def _concat(self, inputs: Sequence[str], g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("Concat", list(inputs), node.output, axis=node.attribute["axis"])]
+        return MatchResult(self, [node], replaced_by("Concat", *construct.input, axis=axis))
 
     examples = (
         Example(

@@ -1,11 +1,9 @@
-from functools import partial
-
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import agree_elsewhere, axis_of, bounds_of
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 
 class ConcatGatherPattern(PatternOptimization):
@@ -37,14 +35,10 @@ class ConcatGatherPattern(PatternOptimization):
             before, behind = bounds[place], bounds[place + 1] - bounds[-1]
             size = bounds[place + 1] - before
             if low >= 0 and isinstance(before, int) and before <= low and isinstance(size, int) and high < before + size:
-                return MatchResult(self, [node], partial(self._shifted, name, indices - before))
+                return MatchResult(self, [node], replaced_by("Gather", name, np.asarray(indices - before), **node.attribute))
             if high < 0 and isinstance(behind, int) and high < behind and isinstance(size, int) and behind - size <= low:
-                return MatchResult(self, [node], partial(self._shifted, name, indices - behind))
+                return MatchResult(self, [node], replaced_by("Gather", name, np.asarray(indices - behind), **node.attribute))
         return self.none(node, msg="the positions are not known to lie in one operand")  # (3)
-
-    def _shifted(self, name: str, indices: np.ndarray, g: PatternRewriter, node: Node) -> list[Node]:
-        places = g.make_initializer("", np.asarray(indices), source="indices")
-        return [g.make_node("Gather", [name, places], node.output, **node.attribute)]
 
     examples = (
         Example(

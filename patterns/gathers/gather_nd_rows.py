@@ -1,11 +1,7 @@
-from functools import partial
-
-import numpy as np
-
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 
 class GatherNDRowsPattern(PatternOptimization):
@@ -30,15 +26,11 @@ class GatherNDRowsPattern(PatternOptimization):
         if not source or not all(map(is_nonzero, source[1:])):  # (3)
             return self.none(node, msg="the rows may be empty")
         if places is not None:
-            return MatchResult(self, [node], partial(self._rows, places[..., 0]))
+            return MatchResult(self, [node], replaced_by("Gather", node.input[0], places[..., 0]))
         axes = g.get_argument(above, "axes") if is_op(above, "Unsqueeze") else None
         if above is None or axes not in ([-1], [len(shape) - 1]):  # (1)
             return self.none(node, msg="no Unsqueeze adds the last axis")
-        return MatchResult(self, [node], partial(self._rows, above.input[0]))
-
-    def _rows(self, places: np.ndarray | str, g: PatternRewriter, node: Node) -> list[Node]:
-        name = places if isinstance(places, str) else g.make_initializer("", places, source="rows")
-        return [g.make_node("Gather", [node.input[0], name], node.output)]
+        return MatchResult(self, [node], replaced_by("Gather", node.input[0], above.input[0]))
 
     examples = (
         Example(

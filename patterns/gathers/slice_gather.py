@@ -1,11 +1,9 @@
-from functools import partial
-
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import axis_of
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 from .._parts import cut_of
 
 
@@ -35,11 +33,7 @@ class SliceGatherPattern(PatternOptimization):
         if not g.is_exclusive(node.input[0]):  # (3)
             return self.none(cut.node, msg="the Slice is read elsewhere")
         shifted = np.asarray(indices % length + cut.start, dtype=indices.dtype)
-        return MatchResult(self, [cut.node, node], partial(self._shift, shifted))
-
-    def _shift(self, indices: np.ndarray, g: PatternRewriter, slice_: Node, node: Node) -> list[Node]:
-        name = g.make_initializer("", indices, source="indices")
-        return [g.make_node("Gather", [slice_.input[0], name], node.output, **node.attribute)]
+        return MatchResult(self, [cut.node, node], replaced_by("Gather", cut.node.input[0], shifted, **node.attribute))
 
     examples = (
         Example(

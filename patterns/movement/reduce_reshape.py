@@ -1,7 +1,7 @@
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 from xoptim.match.axes import REDUCING, reduced_axes
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 from .._shapes import same_dims
 
 
@@ -29,11 +29,8 @@ class ReduceReshapePattern(PatternOptimization):
         shape = [1 if i in axes else dim for i, dim in enumerate(source) if not kept or i not in axes]
         if not same_dims(shape, g.try_infer_shape(node.output[0])):  # (1)
             return self.none(node, msg="the result has another shape")
-        return MatchResult(self, [reduction, node], self.apply)
-
-    def apply(self, g: PatternRewriter, reduction: Node, node: Node) -> list[Node]:
-        attributes = {**reduction.attribute, "keepdims": 1 - reduction.get_attribute("keepdims")}
-        return [g.make_node(reduction.op_type, reduction.input, node.output, **attributes)]
+        toggled = {**reduction.attribute, "keepdims": 1 - kept}
+        return MatchResult(self, [reduction, node], replaced_by(reduction.op_type, *reduction.input, **toggled))
 
     examples = (
         Example(

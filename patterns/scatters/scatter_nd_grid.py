@@ -1,7 +1,7 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._grids import grid_of
-from .._nodes import read_instead
+from .._nodes import replaced_by
 
 
 class ScatterNDGridPattern(PatternOptimization):
@@ -24,7 +24,7 @@ class ScatterNDGridPattern(PatternOptimization):
             return self.none(node, msg="the indices are not known to be all positions, or the updates are added")
         if not g.same_shape(node.input[0], node.input[2]):  # (2)
             return self.none(node, msg="the updates are not known to have the same shape")
-        return MatchResult(self, [node], read_instead(node.input[2]))
+        return MatchResult(self, [node], replaced_by("Identity", node.input[2]))
 
     examples = (
         Example(

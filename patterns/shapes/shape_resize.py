@@ -1,6 +1,8 @@
-from functools import partial
+import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+
+from .._nodes import replaced_by
 
 
 class ShapeResizePattern(PatternOptimization):
@@ -30,11 +32,8 @@ class ShapeResizePattern(PatternOptimization):
         numbers = [size for axis in axes if isinstance(size := sizes[axis], int)]
         if not numbers or len(numbers) < len(axes):  # (3)
             return self.none(node, msg="a size is computed, or all sizes are the operand's")
-        return MatchResult(self, [node], partial(self._listed, axes, numbers))
-
-    def _listed(self, axes: list[int], numbers: list[int], g: PatternRewriter, node: Node) -> list[Node]:
-        sizes = g.make_initializer("", numbers, source="sizes")
-        return [g.make_node("Resize", [*node.input[:3], sizes], node.output, **{**node.attribute, "axes": axes})]
+        listed = {**node.attribute, "axes": axes}
+        return MatchResult(self, [node], replaced_by("Resize", *node.input[:3], np.array(numbers), **listed))
 
     examples = (
         Example(

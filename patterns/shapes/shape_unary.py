@@ -1,9 +1,7 @@
-from functools import partial
-
 from xoptim.facts.families import SHAPE_KEEPING
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 
 class ShapeUnaryPattern(PatternOptimization):
@@ -26,10 +24,7 @@ class ShapeUnaryPattern(PatternOptimization):
             producer = g.node_before(name)
         if name == node.input[0]:  # (1)
             return self.none(node, msg="its operand is not made by an operator that keeps the shape")
-        return MatchResult(self, [node], partial(self._ask, name))
-
-    def _ask(self, name: str, g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node(node.op_type, [name], node.output, **node.attribute)]
+        return MatchResult(self, [node], replaced_by(node.op_type, name, **node.attribute))
 
     examples = (
         Example(

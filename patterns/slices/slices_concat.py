@@ -1,11 +1,11 @@
-from functools import partial
 from math import prod
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import axis_of
+from .._nodes import replaced_by
 from .._parts import cut_of
 
 _BLOCK = 16
@@ -42,11 +42,8 @@ class SlicesConcatPattern(PatternOptimization):
         if len(sizes) < len(behind) or prod(sizes) < _BLOCK or len(positions) > _LONGEST:  # (3)
             return self.none(node, msg="too small blocks, or too many")
         nodes = list(dict.fromkeys(cut.node for cut in cuts))
-        return MatchResult(self, [*nodes, node], partial(self._gather, positions, cuts[0].axis))
-
-    def _gather(self, positions: list[int], axis: int, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        indices = g.make_initializer("", np.array(positions, dtype=np.int64), source="positions")
-        return [g.make_node("Gather", [nodes[0].input[0], indices], nodes[-1].output, axis=axis)]
+        taken = replaced_by("Gather", cuts[0].node.input[0], np.array(positions, np.int64), axis=cuts[0].axis)
+        return MatchResult(self, [*nodes, node], taken)
 
     examples = (
         Example(

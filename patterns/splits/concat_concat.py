@@ -1,5 +1,7 @@
 from xoptim.facts.shapes import normalized
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+
+from .._nodes import replaced_by
 
 
 class ConcatConcatPattern(PatternOptimization):
@@ -21,7 +23,9 @@ class ConcatConcatPattern(PatternOptimization):
         inner = [p for p in inner if p.op_type == "Concat" and not p.domain and self._fits(g, p, node)]
         if not inner:
             return self.none(node, msg="no inner one along the same axis that nothing else reads")
-        return MatchResult(self, [node, *inner], self.apply, insert_at=node)
+        parts = {producer.output[0]: producer.input for producer in inner}
+        inputs = [part for name in node.input for part in parts.get(name, (name,))]
+        return MatchResult(self, [*inner, node], replaced_by("Concat", *inputs, axis=g.get_attribute(node, "axis")))
 
     def _fits(self, g: GraphView, inner: Node, outer: Node) -> bool:
         a, b = (g.get_attribute(node, "axis") for node in (inner, outer))
@@ -30,13 +34,6 @@ class ConcatConcatPattern(PatternOptimization):
         rank = g.info(inner.output[0]).rank or g.info(outer.output[0]).rank or 0
         same = a == b or (bool(rank) and normalized(a, rank) == normalized(b, rank) is not None)  # (1)
         return same and g.is_exclusive(inner.output[0])  # (2)
-
-    def apply(self, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """The operands of the inner ones take the places of their results."""
-        outer = nodes[0]
-        parts = {inner.output[0]: inner.input for inner in nodes[1:]}
-        inputs = [part for name in outer.input for part in parts.get(name, (name,))]
-        return [g.make_node("Concat", inputs, outer.output, axis=g.get_attribute(outer, "axis"))]
 
     examples = (
         Example(

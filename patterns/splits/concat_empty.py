@@ -1,8 +1,7 @@
-from functools import partial
-
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import agree_elsewhere, axis_of, size_along
+from .._nodes import replaced_by
 
 
 class ConcatEmptyPattern(PatternOptimization):
@@ -25,12 +24,8 @@ class ConcatEmptyPattern(PatternOptimization):
         kept = [name for name in node.input if size_along(g, name, axis) != 0]
         if not 0 < len(kept) < len(node.input):  # (1) (2)
             return self.none(node, msg="no operand is known to be empty, or all are")
-        return MatchResult(self, [node], partial(self._with, kept))
-
-    def _with(self, kept: list[str], g: PatternRewriter, node: Node) -> list[Node]:
-        if len(kept) == 1:
-            return [g.make_node("Identity", kept, node.output)]
-        return [g.make_node("Concat", kept, node.output, **node.attribute)]
+        op_type, attributes = ("Concat", node.attribute) if len(kept) > 1 else ("Identity", {})
+        return MatchResult(self, [node], replaced_by(op_type, *kept, **attributes))
 
     examples = (
         Example(

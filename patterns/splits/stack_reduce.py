@@ -1,12 +1,11 @@
-from functools import partial
 from typing import Final
 
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import axis_of
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 _ALL: Final = {"ReduceMean": "Mean", "ReduceSum": "Sum"}
 
@@ -39,7 +38,7 @@ class StackReducePattern(PatternOptimization):
         sources = [maker.input[0] for maker in makers]
         if len(makers) != len(stack.input) or not all(self._adds(g, maker, axis, sources[0]) for maker in makers):  # (2)
             return self.none(stack, msg="not all operands add the axis to 32-bit floats of one shape")
-        return MatchResult(self, [stack, node], partial(self._one_by_one, sources))
+        return MatchResult(self, [stack, node], replaced_by(_ALL[node.op_type], *sources))
 
     @staticmethod
     def _adds(g: GraphView, maker: Node, axis: int, like: str) -> bool:
@@ -47,9 +46,6 @@ class StackReducePattern(PatternOptimization):
         if shape is None or result is None or shape != g.try_infer_shape(like):
             return False
         return g.info(maker.input[0]).dtype == TensorProto.FLOAT and (*shape[:axis], 1, *shape[axis:]) == tuple(result)
-
-    def _one_by_one(self, sources: list[str], g: PatternRewriter, stack: Node, node: Node) -> list[Node]:
-        return [g.make_node(_ALL[node.op_type], sources, node.output)]
 
     _start = "agraph (float[a,2] x, float[a,2] z) => (float[a,2] y)"
     examples = (

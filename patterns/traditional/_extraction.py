@@ -29,7 +29,7 @@ class Extraction(NamedTuple):
 
 
 def extraction_of(g: GraphView, name: str, *, gathers: bool = False) -> Extraction | None:
-    """The ArrayFeatureExtractor with constant indices, or with ``gathers`` the Gather by a vector, that takes columns of a matrix."""
+    """The ArrayFeatureExtractor (or Gather, with ``gathers``) with constant indices that takes a result from a matrix."""
     node = g.node_before(name)
     if node is None or not (
         is_ml(node, "ArrayFeatureExtractor") or (gathers and is_op(node, "Gather") and axis_of(g, node) == 1)
