@@ -30,8 +30,8 @@ class NegAddPattern(_Opposite):
 
     operator, other = "Add", "Sub"
 
-    examples = (
-        Example("agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }", "{ y = Sub(x, z) }"),
+    examples = Example.only(
+        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Add(t, x) }", "{ y = Sub(x, z) }"
     )
 
 
@@ -46,6 +46,6 @@ class NegSubPattern(_Opposite):
 
     operator, other = "Sub", "Add"
 
-    examples = (
-        Example("agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }", "{ y = Add(x, z) }"),
+    examples = Example.only(
+        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Neg(z) y = Sub(x, t) }", "{ y = Add(x, z) }"
     )

@@ -22,10 +22,8 @@ class ReciprocalDivPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, z: str) -> str:
         return g.op.Mul(x, z)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Reciprocal(z) y = Div(x, t) }",
-            "{ y = Mul(x, z) }",
-            ranges=(("z", 0.5, 2.0),),
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) { t = Reciprocal(z) y = Div(x, t) }",
+        "{ y = Mul(x, z) }",
+        ranges=(("z", 0.5, 2.0),),
     )

@@ -19,4 +19,4 @@ class CastPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x
 
-    examples = (Example("agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }", "{ y = Relu(x) }"),)
+    examples = Example.only("agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }", "{ y = Relu(x) }")

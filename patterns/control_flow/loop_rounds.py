@@ -38,11 +38,9 @@ class LoopRoundsPattern(PatternOptimization):
             return self.none(node, msg="it would be longer")
         return MatchResult(self, [node], partial(rounds, body, count))
 
-    examples = (
-        Example(
-            "agraph (float[a] x) => (float[a] y) <int64 n = {3}, bool c = {1}> { y = Loop(n, c, x) < "
-            "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) "
-            "{ e = Identity(d) f = Cast <to = 1> (i) q = Sub(p, f) }> }",
-            "<float k = {0}, float l = {1}, float m = {2}> { p = Sub(x, k) q = Sub(p, l) y = Sub(q, m) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a] x) => (float[a] y) <int64 n = {3}, bool c = {1}> { y = Loop(n, c, x) < "
+        "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) "
+        "{ e = Identity(d) f = Cast <to = 1> (i) q = Sub(p, f) }> }",
+        "<float k = {0}, float l = {1}, float m = {2}> { p = Sub(x, k) q = Sub(p, l) y = Sub(q, m) }",
     )

@@ -29,11 +29,9 @@ class ScanOncePattern(PatternOptimization):
             return self.none(node, msg="not exactly one step")
         return MatchResult(self, [node], partial(only_step, found))
 
-    examples = (
-        Example(
-            "agraph (float[a] x, float[a,1] z) => (float[a] y, float[a,1] w) { y, w = Scan <num_scan_inputs = 1, "
-            "scan_input_axes = [1], scan_output_axes = [-1], body = step (float[a] s, float[a] t) => "
-            "(float[a] u, float[a] v) { u = Mul(s, t) v = Exp(u) }> (x, z) }",
-            "<int64[1] k = {1}, int64[1] l = {-1}> { t = Squeeze(z, k) y = Mul(x, t) v = Exp(y) w = Unsqueeze(v, l) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a] x, float[a,1] z) => (float[a] y, float[a,1] w) { y, w = Scan <num_scan_inputs = 1, "
+        "scan_input_axes = [1], scan_output_axes = [-1], body = step (float[a] s, float[a] t) => "
+        "(float[a] u, float[a] v) { u = Mul(s, t) v = Exp(u) }> (x, z) }",
+        "<int64[1] k = {1}, int64[1] l = {-1}> { t = Squeeze(z, k) y = Mul(x, t) v = Exp(y) w = Unsqueeze(v, l) }",
     )

@@ -28,10 +28,8 @@ class SequenceConstructConcatPattern(PatternOptimization):
             return self.none(construct, msg="the shapes are unknown or differ")
         return MatchResult(self, [node], replaced_by("Concat", *construct.input, axis=axis))
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
-            "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
-            "{ y = Concat <axis = 1> (x, z) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
+        "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
+        "{ y = Concat <axis = 1> (x, z) }",
     )

@@ -66,12 +66,10 @@ class PadAveragePoolPattern(_PadWindow):
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
         return g.op.AveragePool(x, **attributes)
 
-    examples = (
-        Example(
-            "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
-            "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
-            "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
+        "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
+        "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
     )
 
 
@@ -154,12 +152,10 @@ class PadMaxPoolPattern(_PadWindow):
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
         return g.op.MaxPool(x, **attributes)
 
-    examples = (
-        Example(
-            "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
-            "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
-            "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
+        "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
+        "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
     )
 
 

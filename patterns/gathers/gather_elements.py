@@ -38,11 +38,9 @@ class GatherElementsPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, index: str, place: int, others: list[int]) -> str:
         return g.op.Gather(x, g.op.Squeeze(index, axes=others) if others else index, axis=place)
 
-    examples = (
-        Example(
-            "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[2] c = {1, 3}> "
-            "{ t = Tile(i, c) y = GatherElements(x, t) }",
-            "<int64[1] o = {1}> { v = Squeeze(i,o) y = Gather(x,v) }",
-            ranges=(("i", 0, 8),),
-        ),
+    examples = Example.only(
+        "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[2] c = {1, 3}> "
+        "{ t = Tile(i, c) y = GatherElements(x, t) }",
+        "<int64[1] o = {1}> { v = Squeeze(i,o) y = Gather(x,v) }",
+        ranges=(("i", 0, 8),),
     )

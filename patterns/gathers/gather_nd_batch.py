@@ -41,12 +41,10 @@ class GatherNDBatchPattern(PatternOptimization):
         left = g.op.Concat(*columns, axis=-1) if len(columns) > 1 else columns[0]
         return [*g.created, g.make_node("GatherND", [node.input[0], left], node.output, batch_dims=count)]
 
-    examples = (
-        Example(
-            "agraph (float[b,3,4] x, int64[b,1] i) => (float[b,4] y) <int64 z = {0}, int64 j = {1}, int64[1] k = {-1}> "
-            "{ s = Shape(x) n = Gather(s, z) r = Range(z, n, j) u = Unsqueeze(r, k) t = Concat <axis = -1> (u, i) "
-            "y = GatherND(x, t) }",
-            "{ y = GatherND <batch_dims = 1> (x, i) }",
-            ranges=(("i", 0, 2),),
-        ),
+    examples = Example.only(
+        "agraph (float[b,3,4] x, int64[b,1] i) => (float[b,4] y) <int64 z = {0}, int64 j = {1}, int64[1] k = {-1}> "
+        "{ s = Shape(x) n = Gather(s, z) r = Range(z, n, j) u = Unsqueeze(r, k) t = Concat <axis = -1> (u, i) "
+        "y = GatherND(x, t) }",
+        "{ y = GatherND <batch_dims = 1> (x, i) }",
+        ranges=(("i", 0, 2),),
     )

@@ -25,9 +25,7 @@ class GatherSqueezePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int) -> str:
         return g.op.Squeeze(x, axes=[axis])
 
-    examples = (
-        Example(
-            "agraph (float[a,1] x) => (float[a] y) <int64 i = {0}> { y = Gather <axis = -1> (x, i) }",
-            "<int64[1] k = {-1}> { y = Squeeze(x, k) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,1] x) => (float[a] y) <int64 i = {0}> { y = Gather <axis = -1> (x, i) }",
+        "<int64[1] k = {-1}> { y = Squeeze(x, k) }",
     )

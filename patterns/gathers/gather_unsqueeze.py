@@ -29,10 +29,8 @@ class GatherUnsqueezePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, vector: np.ndarray, axis: int) -> str:
         return g.op.Gather(x, vector, axis=axis)
 
-    examples = (
-        Example(
-            "agraph (float[a,3,b] x) => (float[a,1,b] y) <int64 i = {-1}, int64[1] k = {1}> "
-            "{ t = Gather <axis = -2> (x, i) y = Unsqueeze(t, k) }",
-            "<int64[1] i = {-1}> { y = Gather <axis = -2> (x, i) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,3,b] x) => (float[a,1,b] y) <int64 i = {-1}, int64[1] k = {1}> "
+        "{ t = Gather <axis = -2> (x, i) y = Unsqueeze(t, k) }",
+        "<int64[1] i = {-1}> { y = Gather <axis = -2> (x, i) }",
     )

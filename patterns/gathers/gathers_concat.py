@@ -34,10 +34,8 @@ class GathersConcatPattern(PatternOptimization):
         places = g.make_node("Concat", [gather.input[1] for gather in gathers], axis=0)
         return [places, g.make_node("Gather", [gathers[0].input[0], *places.output], nodes[-1].output, **gathers[0].attribute)]
 
-    examples = (
-        Example(
-            "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
-            "{ p = Gather <axis = 1> (x, i) q = Gather <axis = -1> (x, j) y = Concat <axis = 1> (p, q) }",
-            "{ k = Concat <axis = 0> (i, j) y = Gather <axis = 1> (x, k) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,9] x, int64[2] i, int64[3] j) => (float[a,5] y) "
+        "{ p = Gather <axis = 1> (x, i) q = Gather <axis = -1> (x, j) y = Concat <axis = 1> (p, q) }",
+        "{ k = Concat <axis = 0> (i, j) y = Gather <axis = 1> (x, k) }",
     )

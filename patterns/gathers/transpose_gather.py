@@ -28,10 +28,8 @@ class TransposeGatherPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, indices: str, place: int) -> str:
         return g.op.Gather(x, indices, axis=place)
 
-    examples = (
-        Example(
-            "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> "
-            "{ t = Transpose <perm = [2, 0, 1, 3]> (x) y = Gather <axis = 0> (t, i) }",
-            "<int64 i = {1}> { y = Gather <axis = 2> (x, i) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b,3,c] x) => (float[a,b,c] y) <int64 i = {1}> "
+        "{ t = Transpose <perm = [2, 0, 1, 3]> (x) y = Gather <axis = 0> (t, i) }",
+        "<int64 i = {1}> { y = Gather <axis = 2> (x, i) }",
     )

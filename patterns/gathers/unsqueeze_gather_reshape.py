@@ -37,11 +37,9 @@ class UnsqueezeGatherReshapePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, i: str, place: int) -> str:
         return g.op.Gather(x, i, axis=place)
 
-    examples = (
-        Example(
-            "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) <int64[1] k = {0}, int64[2] t = {-1, 4}> "
-            "{ u = Unsqueeze(x, k) g = Gather <axis = 1> (u, i) y = Reshape(g, t) }",
-            "{ y = Gather <axis = 0> (x, i) }",
-            ranges=(("i", 0, 8),),
-        ),
+    examples = Example.only(
+        "agraph (float[9,4] x, int64[n] i) => (float[n,4] y) <int64[1] k = {0}, int64[2] t = {-1, 4}> "
+        "{ u = Unsqueeze(x, k) g = Gather <axis = 1> (u, i) y = Reshape(g, t) }",
+        "{ y = Gather <axis = 0> (x, i) }",
+        ranges=(("i", 0, 8),),
     )

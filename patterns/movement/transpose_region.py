@@ -100,13 +100,11 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
     operators = MOVING | SUMMING  # (4)
     decisive = SUMMING
 
-    examples = (
-        Example(
-            "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {1, 2}> "
-            "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
-            "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
-            "<int64[2] k = {2, 3}> { m = ReduceMean(x, k) y = Sub(x, m) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {1, 2}> "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
+        "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
+        "<int64[2] k = {2, 3}> { m = ReduceMean(x, k) y = Sub(x, m) }",
     )
 
 

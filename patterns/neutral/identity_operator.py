@@ -80,7 +80,7 @@ class IdentityClipPattern(_IdentityOperator):
             return self.none(m.nodes[0], msg="the bounds are inside the range of the type")
         return True
 
-    examples = (Example("agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }"),)
+    examples = Example.only("agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }")
 
 
 class IdentityGatherPattern(_IdentityOperator):
@@ -107,11 +107,9 @@ class IdentityGatherPattern(_IdentityOperator):
             return self.none(m.nodes[0], msg="the indices are not 0, 1, 2, ...")
         return True
 
-    examples = (
-        Example(
-            "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -243,10 +241,8 @@ class IdentityTilePattern(_IdentityOperator):
             return self.none(m.nodes[0], msg=lambda: f"the repetitions are {repeats}")
         return True
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
     )
 
 

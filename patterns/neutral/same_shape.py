@@ -57,10 +57,8 @@ class ExpandPattern(_SameShape):
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
         return g.op.Expand(x, shape)
 
-    examples = (
-        Example(
-            "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }", "{ y = Relu(x) }"
-        ),
+    examples = Example.only(
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }", "{ y = Relu(x) }"
     )
 
 
@@ -76,7 +74,7 @@ class IdentityFlattenPattern(_SameShape):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Flatten(x, attributes=ANY)
 
-    examples = (Example("agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }", "{ y = Relu(x) }"),)
+    examples = Example.only("agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }", "{ y = Relu(x) }")
 
 
 class IdentitySqueezePattern(_SameShape):

@@ -33,11 +33,9 @@ class BatchNormalizationPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x
 
-    examples = (
-        Example(
-            "agraph (float[n,2] x) => (float[n,2] y) "
-            "<float[2] s = {1, 1}, float[2] o = {0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> "
-            "{ t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,2] x) => (float[n,2] y) "
+        "<float[2] s = {1, 1}, float[2] o = {0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> "
+        "{ t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )

@@ -203,9 +203,7 @@ class EinsumTransposePattern(_Einsum):
         # Nothing is left of a permutation that keeps the order.
         return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
 
-    examples = (
-        Example(
-            'agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Einsum <equation = "ijk -> kij"> (x) }',
-            "{ y = Transpose <perm = [2, 0, 1]> (x) }",
-        ),
+    examples = Example.only(
+        'agraph (float[a,b,c] x) => (float[c,a,b] y) { y = Einsum <equation = "ijk -> kij"> (x) }',
+        "{ y = Transpose <perm = [2, 0, 1]> (x) }",
     )

@@ -109,17 +109,17 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
             return self.none(m.nodes[1], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
         return m.derive(rest=rest, fused={**given, flag: 1 - given.get(flag, 0)})
 
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, right: bool, rest: list[int], fused: dict[str, Any]) -> str:
+    def apply_pattern(  # type: ignore[override]
+        self, g: PatternRewriter, a: str, b: str, right: bool, rest: list[int], fused: dict[str, Any]
+    ) -> str:
         turned = g.op.Transpose(b if right else a, perm=rest)
         operands = (a, turned) if right else (turned, b)
         return g.op.FusedMatMul(*operands, domain="com.microsoft", **fused)
 
-    examples = (
-        Example(
-            "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
-            "{ t = Transpose <perm = [0, 2, 3, 1]> (w) y = MatMul(x, t) }",
-            "{ t = Transpose <perm = [0, 2, 1, 3]> (w) y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,h,q,8] x, float[a,k,h,8] w) => (float[a,h,q,k] y) "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (w) y = MatMul(x, t) }",
+        "{ t = Transpose <perm = [0, 2, 1, 3]> (w) y = com.microsoft.FusedMatMul <transB = 1> (x, t) }",
     )
 
 
@@ -156,12 +156,9 @@ class FusedMatMulTransposePattern(_FusedMatMul):
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
         return g.op.FusedMatMul(b, a, domain="com.microsoft", **fused)
 
-    examples = (
-        Example(
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) "
-            "{ t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
-            "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,k,q] y) { t = MatMul(x, w) y = Transpose <perm = [0, 2, 1]> (t) }",
+        "{ y = com.microsoft.FusedMatMul <transA = 1, transB = 1> (w, x) }",
     )
 
 

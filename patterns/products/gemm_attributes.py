@@ -17,11 +17,11 @@ class _GemmAttributes(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 11
 
-    def product(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
+    def product(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         """MatMul, or Gemm with its attributes."""
         return g.op.MatMul(a, b) if g.option("plain") else g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
 
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, attributes: dict[str, Any]) -> str:
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, attributes: dict[str, Any], c: str = "") -> str:
         return g.op.Gemm(a, b, c, **attributes)
 
 
@@ -101,7 +101,21 @@ class GemmTransposePattern(_GemmAttributes):
     )
 
 
-class TransposeGemmPattern(_GemmAttributes):
+class _TransposedMatrix(_GemmAttributes):
+    """A product with a matrix that is transposed before."""
+
+    interior = "keep"
+
+    def operands(self, g: PatternBuilder, a: Symbol, b: Symbol) -> tuple[Symbol, Symbol]:
+        """The operands, one of them transposed."""
+        return (a, g.op.Transpose(b, perm=[1, 0])) if g.option("right") else (g.op.Transpose(a, perm=[1, 0]), b)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        flag, given = "transB" if m.right else "transA", m.get("attributes", {})
+        return m.derive(attributes={**given, flag: 1 - given.get(flag, 0)})  # transposed twice is not transposed
+
+
+class TransposeGemmPattern(_TransposedMatrix):
     """Gemm(Transpose(a), b, c) → Gemm(a, b, c, transA=1)
 
     What: toggles the attribute instead of copying the matrix; the same for the second operand.
@@ -111,16 +125,9 @@ class TransposeGemmPattern(_GemmAttributes):
     """
 
     min_opset = 7
-    interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
-        left, right = (a, g.op.Transpose(b, perm=[1, 0])) if g.option("right") else (g.op.Transpose(a, perm=[1, 0]), b)
-        return g.op.Gemm(left, right, c, attributes=g.capture("attributes"))  # (1)
-
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, right: bool, attributes: dict[str, Any]) -> str:
-        # Transposed twice is not transposed.
-        flag = "transB" if right else "transA"
-        return g.op.Gemm(a, b, c, **{**attributes, flag: 1 - attributes.get(flag, 0)})
+        return g.op.Gemm(*self.operands(g, a, b), c, attributes=g.capture("attributes"))  # (1)
 
     examples = (
         Example(
@@ -135,7 +142,7 @@ class TransposeGemmPattern(_GemmAttributes):
     )
 
 
-class TransposeMatMulPattern(_GemmAttributes):
+class TransposeMatMulPattern(_TransposedMatrix):
     """MatMul(Transpose(a), b) → Gemm(a, b, transA=1)
 
     What: the product reads a matrix by columns; the same for the second one.
@@ -145,18 +152,11 @@ class TransposeMatMulPattern(_GemmAttributes):
     2. the provider has no kernel of Gemm for the type (as for integers).
     """
 
-    interior = "keep"
     operand_ranks = {"a": 2, "b": 2}  # (1)
     kernels = {"Gemm": "a"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        # One operand; `TransposeGemmPattern` merges the other one.
-        if g.option("right"):
-            return g.op.MatMul(a, g.op.Transpose(b, perm=[1, 0]))
-        return g.op.MatMul(g.op.Transpose(a, perm=[1, 0]), b)
-
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, right: bool) -> str:
-        return g.op.Gemm(a, b, transB=1) if right else g.op.Gemm(a, b, transA=1)
+        return g.op.MatMul(*self.operands(g, a, b))  # `TransposeGemmPattern` merges the other operand
 
     examples = (
         Example(

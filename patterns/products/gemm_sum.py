@@ -89,12 +89,10 @@ class GemmBiasAddPattern(_GemmSum):
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(bias=bias)
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
-            "{ t = Gemm <beta = 0.5> (x, w, c) y = Add(t, d) }",
-            "<float[2] c = {6, 8}> { y = Gemm(x, w, c) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
+        "{ t = Gemm <beta = 0.5> (x, w, c) y = Add(t, d) }",
+        "<float[2] c = {6, 8}> { y = Gemm(x, w, c) }",
     )
 
 
@@ -115,9 +113,7 @@ class MatMulAddPattern(_GemmSum):
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
         return g.op.Add(g.op.MatMul(a, b), c)
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { t = MatMul(x, w) y = Add(b, t) }",
-            "<float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { t = MatMul(x, w) y = Add(b, t) }",
+        "<float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
     )

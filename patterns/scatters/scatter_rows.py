@@ -75,17 +75,15 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
 
     _start = "agraph (float[b,2,5,8] x, int64[n,1] i, float[n,b,2,8] u) => (float[b,2,5,8] y)"
     _there = "t = Transpose <perm = [2, 0, 1, 3]> (x) s = ScatterND(t, i, u)"
-    examples = (
-        Example(
-            f"{_start} {{ {_there} y = Transpose <perm = [1, 2, 0, 3]> (s) }}",
-            "<int64[1] o = {1}, int64 zero = {0}, int64 one = {1}, int64[4] c = {-1, 1, 1, 1}, "
-            "int64[2,1,1] h = {0, 1}, int64[2] d = {-1, 1}> { v = Transpose <perm = [1, 2, 0, 3]> (u) "
-            "r = Shape <start = 0, end = 3> (v) z = Concat <axis = 0> (r, o) q = Shape <start = 0, end = 1> (v) k = Squeeze(q) "
-            "e = Range(zero, k, one) f = Reshape(e, c) a0 = Expand(f, z) a1 = Expand(h, z) p = Reshape(i, d) a2 = Expand(p, z) "
-            "j = Concat <axis = -1> (a0, a1, a2) y = ScatterND(x, j, v) }",
-            opset=18,
-            ranges=(("i", -5, 4),),
-        ),
+    examples = Example.only(
+        f"{_start} {{ {_there} y = Transpose <perm = [1, 2, 0, 3]> (s) }}",
+        "<int64[1] o = {1}, int64 zero = {0}, int64 one = {1}, int64[4] c = {-1, 1, 1, 1}, "
+        "int64[2,1,1] h = {0, 1}, int64[2] d = {-1, 1}> { v = Transpose <perm = [1, 2, 0, 3]> (u) "
+        "r = Shape <start = 0, end = 3> (v) z = Concat <axis = 0> (r, o) q = Shape <start = 0, end = 1> (v) k = Squeeze(q) "
+        "e = Range(zero, k, one) f = Reshape(e, c) a0 = Expand(f, z) a1 = Expand(h, z) p = Reshape(i, d) a2 = Expand(p, z) "
+        "j = Concat <axis = -1> (a0, a1, a2) y = ScatterND(x, j, v) }",
+        opset=18,
+        ranges=(("i", -5, 4),),
     )
 
 
@@ -119,13 +117,11 @@ class ScatterElementsExpandPattern(_ScatterRows):
         return self.write_rows(g, x, i, u, axis)
 
     _start = "agraph (float[4,n,8] x, int64[3,1] i, float[4,3,8] u) => (float[4,n,8] y)"
-    examples = (
-        Example(
-            f"{_start} <int64[3] s = {{4, 3, 8}}> {{ e = Expand(i, s) y = ScatterElements <axis = -2> (x, e, u) }}",
-            "<int64[1] o = {1}, int64[4,1,1] h = {0, 1, 2, 3}, int64[2] d = {-1, 1}> { "
-            "r = Shape <start = 0, end = 2> (u) z = Concat <axis = 0> (r, o) a0 = Expand(h, z) p = Reshape(i, d) "
-            "a1 = Expand(p, z) j = Concat <axis = -1> (a0, a1) y = ScatterND(x, j, u) }",
-            opset=18,
-            ranges=(("i", -1, 0),),
-        ),
+    examples = Example.only(
+        f"{_start} <int64[3] s = {{4, 3, 8}}> {{ e = Expand(i, s) y = ScatterElements <axis = -2> (x, e, u) }}",
+        "<int64[1] o = {1}, int64[4,1,1] h = {0, 1, 2, 3}, int64[2] d = {-1, 1}> { "
+        "r = Shape <start = 0, end = 2> (u) z = Concat <axis = 0> (r, o) a0 = Expand(h, z) p = Reshape(i, d) "
+        "a1 = Expand(p, z) j = Concat <axis = -1> (a0, a1) y = ScatterND(x, j, u) }",
+        opset=18,
+        ranges=(("i", -1, 0),),
     )

@@ -139,11 +139,9 @@ class UnsqueezeBroadcastPattern(_BroadcastOperand):
         leads = source is not None and ones and same_dims(shape, (*ones, *source))  # (1)
         return movement.input[0] if leads and rank is not None and rank in others else None  # (2)
 
-    examples = (
-        Example(
-            "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { u = Unsqueeze(x, k) y = Add(u, z) }",
-            "{ y = Add(x, z) }",
-        ),
+    examples = Example.only(
+        "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { u = Unsqueeze(x, k) y = Add(u, z) }",
+        "{ y = Add(x, z) }",
     )
 
 

@@ -30,10 +30,8 @@ class ExpandExpandPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, t: str) -> str:
         return g.op.Expand(x, t)
 
-    examples = (
-        Example(
-            "agraph (float[1,1] x) => (float[3,4] y) <int64[2] s = {1, 4}, int64[2] t = {3, 4}> "
-            "{ e = Expand(x, s) y = Expand(e, t) }",
-            "<int64[2] t = {3, 4}> { y = Expand(x, t) }",
-        ),
+    examples = Example.only(
+        "agraph (float[1,1] x) => (float[3,4] y) <int64[2] s = {1, 4}, int64[2] t = {3, 4}> "
+        "{ e = Expand(x, s) y = Expand(e, t) }",
+        "<int64[2] t = {3, 4}> { y = Expand(x, t) }",
     )

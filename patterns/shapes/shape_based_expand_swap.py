@@ -51,13 +51,11 @@ class ShapeBasedExpandSwapPattern(PatternOptimization):
             g.make_node("Expand", [names[leaf], node.input[1]], [leaf]),
         ]
 
-    examples = (
-        Example(
-            "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
-            "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
-            "<float one = {1}, float low = {-100}> { n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) "
-            "y = Expand(w, t) }",
-        ),
+    examples = Example.only(
+        "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "
+        "{ t = Shape(z) e = Expand(m, t) n = Sub(one, e) c = Cast <to = 9> (n) y = Where(c, low, n) }",
+        "<float one = {1}, float low = {-100}> { n = Sub(one, m) c = Cast <to = 9> (n) w = Where(c, low, n) t = Shape(z) "
+        "y = Expand(w, t) }",
     )
 
 

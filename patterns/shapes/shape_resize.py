@@ -35,10 +35,8 @@ class ShapeResizePattern(PatternOptimization):
         listed = {**node.attribute, "axes": axes}
         return MatchResult(self, [node], replaced_by("Resize", *node.input[:3], np.array(numbers), **listed))
 
-    examples = (
-        Example(
-            "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
-            '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
-            '<int64[2] c = {8, 11}> { y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
-        ),
+    examples = Example.only(
+        "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
+        '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
+        '<int64[2] c = {8, 11}> { y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
     )

@@ -26,9 +26,7 @@ class ShapeUnaryPattern(PatternOptimization):
             return self.none(node, msg="its operand is not made by an operator that keeps the shape")
         return MatchResult(self, [node], replaced_by(node.op_type, name, **node.attribute))
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
-            "{ n = NonZero(x) y = Shape(n) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
+        "{ n = NonZero(x) y = Shape(n) }",
     )

@@ -39,10 +39,8 @@ class VectorMovementsPattern(PatternOptimization):
                 return self.none(node, msg="another operand is not a constant")
         return MatchResult(self, [node], replaced_by("Gather", source, results[0]))
 
-    examples = (
-        Example(
-            "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
-            "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
-            "<int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
-        ),
+    examples = Example.only(
+        "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
+        "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
+        "<int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
     )

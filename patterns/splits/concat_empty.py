@@ -27,9 +27,7 @@ class ConcatEmptyPattern(PatternOptimization):
         op_type, attributes = ("Concat", node.attribute) if len(kept) > 1 else ("Identity", {})
         return MatchResult(self, [node], replaced_by(op_type, *kept, **attributes))
 
-    examples = (
-        Example(
-            "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { c = Concat <axis = -2> (x, z) y = Neg(c) }",
-            "{ y = Neg(z) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,0,4] x, float[a,b,4] z) => (float[a,b,4] y) { c = Concat <axis = -2> (x, z) y = Neg(c) }",
+        "{ y = Neg(z) }",
     )

@@ -37,10 +37,8 @@ class ConcatSplitPattern(PatternOptimization):
         """Redirect the readers of the pieces to the operands."""
         return [g.make_node("Identity", [a], [b]) for a, b in pairs if b]
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) <int64[2] n = {2, 3}> "
-            "{ c = Concat <axis = -1> (x, z) p, q = Split <axis = 1> (c, n) y = Neg(p) w = Relu(q) }",
-            "{ y = Neg(x) w = Relu(z) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,2] x, float[a,3] z) => (float[a,2] y, float[a,3] w) <int64[2] n = {2, 3}> "
+        "{ c = Concat <axis = -1> (x, z) p, q = Split <axis = 1> (c, n) y = Neg(p) w = Relu(q) }",
+        "{ y = Neg(x) w = Relu(z) }",
     )

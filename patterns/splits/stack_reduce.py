@@ -48,10 +48,8 @@ class StackReducePattern(PatternOptimization):
         return g.info(maker.input[0]).dtype == TensorProto.FLOAT and (*shape[:axis], 1, *shape[axis:]) == tuple(result)
 
     _start = "agraph (float[a,2] x, float[a,2] z) => (float[a,2] y)"
-    examples = (
-        Example(
-            f"{_start} <int64[3] t = {{1, -1, 2}}, int64[1] k = {{0}}> {{ p = Reshape(x, t) q = Reshape(z, t) "
-            "c = Concat <axis = 0> (p, q) y = ReduceMean <keepdims = 0> (c, k) }",
-            "{ y = Mean(x, z) }",
-        ),
+    examples = Example.only(
+        f"{_start} <int64[3] t = {{1, -1, 2}}, int64[1] k = {{0}}> {{ p = Reshape(x, t) q = Reshape(z, t) "
+        "c = Concat <axis = 0> (p, q) y = ReduceMean <keepdims = 0> (c, k) }",
+        "{ y = Mean(x, z) }",
     )

@@ -28,10 +28,8 @@ class IdentityExtractorPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
-            "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
+        "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
+        "{ y = Relu(x) }",
     )

@@ -44,12 +44,10 @@ class ExtractorTreeEnsemblePattern(_TreeEnsembleOperand):
         return m.derive(read=read, given={**node.attribute, "nodes_featureids": columns})
 
     _start, _regressor = "agraph (float[a,4] x) => (float[a,1] y)", "ai.onnx.ml.TreeEnsembleRegressor"
-    examples = (
-        Example(
-            f"{_start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-            f"y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
-            f"{{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+        f"y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
+        f"{{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
     )
 
 
@@ -87,12 +85,10 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
 
     _tree = f"{STUMP}, nodes_values = [0.5, 0.0, 0.0]"
     _start = "agraph (float[a,2] x) => (float[a,1] y) {"
-    examples = (
-        Example(
-            f"{_start} t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], replaced_value_float = nan> (x) "
-            f"y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}> (t) }}",
-            f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], replaced_value_float = nan> (x) "
+        f"y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}> (t) }}",
+        f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
     )
 
 
@@ -126,12 +122,10 @@ class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):
         return m.derive(read=(found.operand, found.sources), given=given)
 
     _start = "agraph (float[a,2] x) => (float[a,1] y) {"
-    examples = (
-        Example(
-            f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
-            f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
-            f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
+        f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
+        f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
     )
 
 
