@@ -35,9 +35,7 @@ class ConcatAttentionPattern(EasyPatternOptimization):
         attention = m.nodes[-1]
         if m.attributes.get("is_causal"):  # (2)
             return self.none(attention, msg="it is causal")
-        if any(attention.output[1:]):  # (3)
-            return self.none(attention, msg="it has other results")
-        return True
+        return not any(attention.output[1:]) or self.none(attention, msg="it has other results")  # (3)
 
     def apply_pattern(
         self, g: PatternRewriter, q: str, k: str, v: str, mask: str, past_key: str, past_value: str, attributes: dict[str, Any]

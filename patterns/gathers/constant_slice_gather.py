@@ -35,11 +35,9 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, t: Constant, i: Constant, starts: Symbol, ends: Symbol, axes: Optional, steps: Optional
     ) -> Symbol:
-        """Any part."""
         return g.op.Gather(t, g.op.Slice(i, starts, ends, axes, steps), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Sizes before the numbers are read."""
         shape, positions, count = g.static_shape(m.t), g.static_shape(m.i), g.static_shape(m.starts)
         if not shape or not positions or not g.is_stored(m.t) or not g.is_exclusive(m.t):  # (1)
             return self.none(m.nodes[1], msg="the table is not stored in the model itself, or used elsewhere")

@@ -18,9 +18,8 @@ class GatherSqueezePattern(EasyPatternOptimization):
         shape = g.try_infer_shape(m.x)
         if g.info(m.index).rank != 0 or g.get_constant_scalar(m.index) not in (0, -1):  # (1)
             return self.none(m.nodes[0], msg="the index is not the number 0")
-        if shape is None or not -len(shape) <= m.axis < len(shape) or shape[m.axis] != 1:  # (2)
-            return self.none(m.nodes[0], msg="the axis is not known to have size 1")
-        return True
+        fits = shape is not None and -len(shape) <= m.axis < len(shape) and shape[m.axis] == 1
+        return fits or self.none(m.nodes[0], msg="the axis is not known to have size 1")  # (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int) -> str:
         return g.op.Squeeze(x, axes=[axis])

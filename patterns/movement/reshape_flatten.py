@@ -19,11 +19,9 @@ class ReshapeFlattenPattern(EasyPatternOptimization):
     min_opset = 5
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
-        """A zero in the target copies a size, as usual."""
         return g.op.Flatten(g.op.Reshape(x, shape), axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Multiply the known sizes; -1 is the other part."""
         target = g.get_ints(m.shape) or []
         axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))
         if axis is None:  # (1)

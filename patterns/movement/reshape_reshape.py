@@ -32,7 +32,6 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         return g.op.Reshape(middle, shape, allowzero=g.capture("allowzero", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the target (1)."""
         last, target = m.nodes[1], known_values(g, m.shape)
         source, middle = g.try_infer_shape(m.x), g.try_infer_shape(last.input[0])
         if keeps_shape(g, last, m.x) and (m.allowzero == 1 or survives_zeros(middle, target)):  # (2)
@@ -40,7 +39,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         if m.allowzero == 1:
             return m.derive(target=m.shape)
         merged = merged_target(source, middle, target or ())
-        if target is None or merged is None:
+        if target is None or merged is None:  # (1)
             return self.none(last, msg="a 0 in the target may copy another size")
         if merged == list(target):
             return m.derive(target=m.shape)
@@ -80,8 +79,7 @@ class FlattenReshapePattern(ReshapeReshapePattern):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """At any axis (1)."""
-        return self.last(g, g.op.Flatten(x, attributes=ANY), shape)
+        return self.last(g, g.op.Flatten(x, attributes=ANY), shape)  # (1)
 
     examples = Example.only(
         "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
@@ -99,7 +97,6 @@ class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """Any axes (1)."""
         if g.option("squeeze"):
             return self.last(g, g.op.Squeeze(x, attributes=ANY), shape)
         return self.last(g, g.op.Unsqueeze(x, attributes=ANY), shape)

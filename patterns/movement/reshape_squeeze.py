@@ -20,7 +20,6 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
     min_opset = 5
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
-        """A zero in the target copies a size, as usual."""
         middle = g.op.Reshape(x, shape)
         if g.option("squeeze"):
             return g.op.Squeeze(middle, axes=g.capture("axes"))

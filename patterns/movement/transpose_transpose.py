@@ -14,11 +14,9 @@ class TransposeTransposePattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Both permutations are captured (1)."""
-        return g.op.Transpose(g.op.Transpose(x, perm=g.capture("first")), perm=g.capture("second"))
+        return g.op.Transpose(g.op.Transpose(x, perm=g.capture("first")), perm=g.capture("second"))  # (1)
 
     def validate_attribute_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Each axis must occur once in both."""
         axes = list(range(len(m.first)))
         return True if sorted(m.first) == sorted(m.second) == axes else self.none(msg="not a permutation")  # (2)
 

@@ -31,9 +31,8 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
             return self.none(m.nodes[1], msg="not a product of rows of several axes")
         if reason := why_not(g, m.x, m.w):  # (1) (2)
             return self.none(m.nodes[1], msg=reason)
-        if g.is_constant(m.w) and elements(g, m.w) < LEAST:  # (3)
-            return self.none(m.nodes[0], msg="the constant is small")
-        return True
+        is_large = not g.is_constant(m.w) or elements(g, m.w) >= LEAST
+        return is_large or self.none(m.nodes[0], msg="the constant is small")  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str) -> str:
         return times_transposed(g, x, w)
