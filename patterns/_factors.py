@@ -13,8 +13,7 @@ def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool 
     """A factor times, or divided by, a constant with one element; the product is an attribute that multiplies ``like``.
 
     Raises:
-        Declined: when the constant is zero, or the result is out of the range of the attribute or needs the digits of a 64-bit
-            float.
+        Declined: when the constant is zero, or the result is out of the range of the attribute or needs 64 bits.
     """
     number = g.get_constant_scalar(name)
     if not number:

@@ -99,8 +99,7 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
 class AddSoftmaxMatMulPattern(_AttentionBias):
     """merged(Softmax(s) @ heads(x @ w + b)) @ u + c → merged(Softmax(s) @ heads(x @ w)) @ u + (b @ u + c)
 
-    What: adds the bias of the values to the bias of the output. The probabilities of a query have the sum 1, so that each
-    result contains the bias once.
+    What: adds the bias of the values to the bias of the output. The probabilities of a query add up to 1.
     Why: saves one pass over the values. It runs last, so that patterns that recognize attention match the bias.
     Refuses when:
     1. the Softmax is not along the last axis, or there may be queries but no keys: the sum is 0 then.

@@ -18,8 +18,7 @@ _ABSORBING: Final = -1e30
 class MaskedAttentionPattern(AttentionPattern):
     """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) + mask)
 
-    What: what `Attention` does, where scores are replaced instead of lowered (where c holds, or does not), and where the mask
-    may hold infinities.
+    What: what `Attention` does, where scores are replaced instead of lowered, where c holds or does not; masks may be infinite.
     Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys are finite: the formula may
     replace a NaN in keys that are masked. The operator gives 0, not NaN, where all keys of a query are masked by -infinity.
     Refuses when:

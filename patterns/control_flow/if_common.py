@@ -130,8 +130,7 @@ def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
 def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers: Iterator[int]) -> dict[str, Value]:
     """A key for each result of a branch that can be computed outside.
 
-    The numbered nodes of each operator and operands, with different attributes, in this branch and in the other one, are added
-    to ``forms``.
+    The numbered nodes of each operator and operands, with different attributes, in either branch are added to ``forms``.
     """
     values: dict[str, Value] = {}
     for node in body.nodes:

@@ -17,8 +17,7 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     Why: saves one pass over the input.
     Refuses when:
     1. the weights or the bias of the convolution are not constant, or the weights not finite.
-    2. a parameter of the normalization is not constant or not finite, a variance is negative, or a mean is very large
-       beside the deviation.
+    2. a parameter of the normalization is not constant or finite, a variance is negative, or a mean is far above the deviation.
     3. the convolution may pad (with zeros, which the normalization would not leave zero), unless nothing is shifted.
     4. a new constant leaves the range of its type, or is a sum that cancels.
     """

@@ -77,8 +77,7 @@ class PadConvPattern(_PadWindow):
     """Conv(Pad(x, 0), w, b) → Conv(x, w, b) with pads
 
     What: the convolution pads; the same for ConvInteger where the padding has the value of its zero point.
-    Why: saves a copy of its operand; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time of an
-    EfficientNet.
+    Why: saves a copy; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time of an EfficientNet.
     Refuses when:
     1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
     2. the convolution chooses its padding itself (auto_pad is SAME_UPPER or SAME_LOWER).

@@ -220,8 +220,7 @@ class ConvWinogradWidePattern(_Winograd):
 
     What: Winograd's algorithm: 36 products for each tile, channel and result, where the window takes 144.
     Why: measured 0.4 to 0.9 of the time of onnxruntime's CPU kernel. It errs by a millionth of the results, five times as much
-    as the window. The transformed weights take 4 times the bytes; `max_growth` says whether they are stored, or computed when a
-    session begins.
+    as the window. The transformed weights take 4 times the bytes: `max_growth` says whether they are stored.
     Refuses when:
     1. the window is not 3 by 3, has gaps or moves by more than one, or the convolution has groups.
     2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements take more than 64 MiB.

@@ -111,8 +111,7 @@ class GathersStepsPattern(PatternOptimization):
     """f(Gather(x, 0)), f(Gather(x, 1)), ... → f(a), f(b), ... of (a, b, ...) = Split(x), and Squeeze of what else is read
 
     What: takes all positions at once, and leaves the axis of size 1 in place as long as elementwise operators, products of
-    matrices and Concat follow, from position to position too: scans that an exporter unrolled. Pieces of a Split that they read
-    get the axis as well.
+    matrices and Concat follow, from position to position too: scans that an exporter unrolled. So do pieces of a Split.
     Why: one node instead of one for each position of each tensor.
     Refuses when:
     1. a position of the axis is missing, or the size of the axis is not a number.

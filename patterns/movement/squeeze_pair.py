@@ -102,8 +102,7 @@ class SqueezeUnsqueezePattern(_SqueezePair):
     What: drops a pair that cancels.
     Why: two nodes less.
     Refuses when:
-    1. the axes differ, or are of different signs while the rank is unknown. (Other axes may give the shape of x back as well;
-       that must be proved.)
+    1. the axes differ, or are of different signs while the rank is unknown. (Others may give the shape of x too, by proof.)
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:

@@ -101,8 +101,7 @@ class IdentitySqueezePattern(_SameShape):
 class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
-    What: drops a reduction of one element at a time that keeps the axes, and one over no axis. The sum of -0
-    alone is 0 in some kernels.
+    What: drops a reduction of single elements that keeps the axes, and one over no axis. Some kernels add up -0 alone to 0.
     Why: it copies the whole tensor.
     Refuses when:
     1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.

@@ -12,8 +12,7 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     What: multiplies x in its own shape, and adds only if there is a bias.
     Why: no shapes are computed; runtimes that are faster with Gemm merge the axes themselves.
     Refuses when:
-    1. the shapes are unknown, or other axes than those before the last one are merged and split, unless a constant Reshape
-       does the rest.
+    1. shapes are unknown, or other axes than those before the last are merged and split, and no constant Reshape does the rest.
     2. the product is scaled, or an operand transposed.
     3. b is more than one row.
     4. a computed size may be 0 at run time: it would copy another size in its place.

@@ -79,8 +79,7 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
     Why: BatchNormalization takes channels along the second axis, so torch merges all other axes before it, and splits them
     after it: LeViT has one after each layer. The movement meets its inverse then.
     Refuses when:
-    1. the weight is not a constant matrix stored in the model, or is used elsewhere; there are other axes than
-       positions and columns.
+    1. the weight is not a constant matrix stored in the model, or is used elsewhere, or there are more than two axes.
     2. a parameter of the normalization is not constant, a variance is negative, a factor is not finite, or
        a mean is very large beside the deviation.
     3. a new constant leaves the range of its type.

@@ -35,8 +35,7 @@ class ScattersConcatPattern(PatternOptimization):
     """ScatterElements(ScatterElements(x, 0, a), 1, b) → Concat(a, b, rest of x), or b where it replaces all of x
 
     What: puts together what each ScatterElements or ScatterND in a row left, where they replace whole positions of one axis.
-    Why: each of them copies the tensor and looks at an index for each row or element. Loops unrolled by an exporter assemble
-    their results this way.
+    Why: each of them copies the tensor and reads an index for each row or element; unrolled loops assemble results this way.
     Refuses when:
     1. indices are not constant, or not positions in a row of one axis with all that lies in them, or they add to what is there.
     2. the axis is very long.

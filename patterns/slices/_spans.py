@@ -47,8 +47,7 @@ def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
     """One span equal to ``first`` followed by ``second`` on its result; ``None`` where no span is equal for all sizes.
 
     An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least 0, and the ends must be
-    both counted from the front, both from the back, or one of them the end of the axis: then starts and ends add up, however
-    short the axis is.
+    both counted from the front, both from the back, or one of them the end of the axis: then starts and ends add up.
     """
     (a, b, step), (c, d, other) = first, second
     if type(size) is int and step > 0 and other > 0:

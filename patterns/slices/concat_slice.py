@@ -12,8 +12,7 @@ from .._parts import span_of
 class ConcatSlicePattern(PatternOptimization):
     """Slice(Concat(a, b, c), part of b) → Slice(b, part), or b where that is all of it
 
-    What: reads the operands that the Slice takes elements from, instead of all: an operand itself, a part of one, or a Concat
-    of fewer.
+    What: reads only the operands that the Slice takes elements from: an operand, a part of one, or a Concat of fewer.
     Why: each of the two copies; the Concat is often removed too.
     Refuses when:
     1. the bounds are not known, even as symbols, several axes are sliced, or steps are not 1.
