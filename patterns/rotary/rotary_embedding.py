@@ -6,8 +6,7 @@ from xoptim.facts.info import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
 from .._parts import part_of
-from ._halves import Half, half_of
-from ._pairs import Heads, heads_of
+from ._halves import Half, Heads, half_of, heads_of
 
 
 class _Cache(NamedTuple):
