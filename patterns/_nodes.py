@@ -13,7 +13,7 @@ def is_op(node: Node | None, *op_types: str) -> TypeGuard[Node]:
     return node is not None and not node.domain and node.op_type in op_types
 
 
-def replaced_by(op_type: str, *operands: str | np.ndarray, **attributes: Any) -> Callable[..., list[Node]]:
+def replaced_by(op_type: str, *operands: str | np.ndarray | np.generic, **attributes: Any) -> Callable[..., list[Node]]:
     """An ``apply`` that writes one operator for the results of the last node matched; operands are results or constants."""
 
     def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:

@@ -10,22 +10,17 @@ from xoptim.match import AT_RUN_TIME, GraphView, Node
 from ._axes import axis_of, size_along
 from ._nodes import is_op
 
-_FAR: Final = 2**31 - 1
-"""Positions from here on mean the end of the axis."""
+FAR: Final = 2**31 - 1
+"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
 _DEEPEST: Final = 4
 """Maximal number of Slices and Splits in a row that are followed."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The part that a Slice takes: from ``start`` to before ``end``, both within the axis, by steps of 1.
+    """The part that a Slice takes by steps of 1: from ``start`` to before ``end``, which is larger, both within an axis.
 
-    Attributes:
-        node: the Slice.
-        axis: counted from the front.
-        start: first position.
-        end: position after the last one, larger than ``start``.
-        size: length of the axis.
+    The axis is counted from the front.
     """
 
     node: Node
@@ -111,19 +106,12 @@ def _bound(g: GraphView, node: Node, name: str) -> Dim | None:
 
 def _from_front(position: Dim | None, size: Dim) -> Dim | None:
     if isinstance(position, int):
-        return size if position >= _FAR else position + size if position < 0 else position
+        return size if position >= FAR else position + size if position < 0 else position
     return position if position is not None and is_nonnegative(position) else None
 
 
 class Position(NamedTuple):
-    """One position of an axis.
-
-    Attributes:
-        axis: counted from the front.
-        place: counted from the front.
-        size: length of the axis.
-        drops: whether the result is without the axis; otherwise it has size 1 there.
-    """
+    """One position of an axis, both counted from the front; the result is without the axis, or has size 1 there."""
 
     axis: int
     place: int

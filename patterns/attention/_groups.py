@@ -14,24 +14,14 @@ from ._formula import heads_in
 
 
 class Shared(NamedTuple):
-    """Heads before they are repeated.
-
-    Attributes:
-        name: a tensor.
-        shape: (batch, heads, length, size); a single head may have no axis in the tensor.
-    """
+    """Heads before they are repeated: (batch, heads, length, size); a single head may have no axis in the tensor."""
 
     name: str
     shape: Shape
 
 
 class Packed(NamedTuple):
-    """Heads before they are split and repeated.
-
-    Attributes:
-        name: a tensor (batch, length, features).
-        heads: the number of heads among which the features are split.
-    """
+    """Heads before they are split and repeated: a tensor (batch, length, features), and the number of heads in the features."""
 
     name: str
     heads: int

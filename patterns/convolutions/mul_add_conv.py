@@ -1,12 +1,10 @@
-from functools import partial
-
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._affine import Affine, affine_above
-from .._folding import Array, doubles
-from .._nodes import is_op
+from .._affine import affine_above
+from .._folding import doubles
+from .._nodes import is_op, replaced_by
 from ._convolution import absorbed, pads
 
 
@@ -47,11 +45,8 @@ class MulAddConvPattern(PatternOptimization):
             return self.none(node, msg="the weights are not finite")
         merged = absorbed(g, weight, bias[0] if bias else "", group, (found.scale, found.shift), found.size)  # (4)
         weights = merged if any(bias) or found.shift.any() else merged[:1]
-        return MatchResult(self, [node, *found.nodes], partial(self._convolve, found, weights))
-
-    def _convolve(self, found: Affine, weights: tuple[Array, ...], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        names = [g.make_initializer("scaled", array) for array in weights]
-        return [g.make_node("Conv", [found.source, *names], nodes[0].output, **nodes[0].attribute)]
+        scaled = replaced_by("Conv", found.source, *weights, **node.attribute)
+        return MatchResult(self, [*found.nodes[::-1], node], scaled)
 
     examples = (
         Example(

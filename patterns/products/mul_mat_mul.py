@@ -1,11 +1,10 @@
-from functools import partial
-
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._affine import affine_above
-from .._folding import Array, constant, doubles, rounded
+from .._folding import constant, doubles, rounded
+from .._nodes import replaced_by
 
 
 class MulMatMulPattern(PatternOptimization):
@@ -46,12 +45,8 @@ class MulMatMulPattern(PatternOptimization):
             return self.none(node, msg="the left operand is transposed, or the weight is not finite")
         factors = found.scale.reshape((1, -1) if side else (-1, 1))
         scaled = rounded(doubles(g, weight) * factors, constant(g, weight).dtype, summed=side)  # (4)
-        return MatchResult(self, [node, *found.nodes], partial(self._multiply, found.source, scaled))
-
-    def _multiply(self, source: str, scaled: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        node = nodes[0]
-        weight = g.make_initializer("scaled", scaled)
-        return [g.make_node(node.op_type, [source, weight, *node.input[2:]], node.output, **node.attribute)]
+        product = replaced_by(node.op_type, found.source, scaled, *node.input[2:], **node.attribute)
+        return MatchResult(self, [*found.nodes[::-1], node], product)
 
     examples = (
         Example(

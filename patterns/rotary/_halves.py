@@ -12,9 +12,7 @@ from xoptim.match import GraphView, Node, PatternRewriter
 from .._axes import axis_of, permutation, size_along
 from .._folding import Array
 from .._nodes import is_op
-from .._parts import part_of
-
-_FAR = 2**31 - 1
+from .._parts import FAR, part_of
 
 _DEEPEST: Final = 12
 
@@ -153,13 +151,7 @@ def _cuts(axes: Any, last: int) -> bool:
 
 
 class Heads(NamedTuple):
-    """A part of the last axis of a tensor with four axes.
-
-    Attributes:
-        name: the tensor.
-        start: the first position.
-        end: the position after the last one.
-    """
+    """The positions from ``start`` to before ``end`` along the last axis of a tensor with four axes."""
 
     name: str
     start: int
@@ -195,7 +187,7 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
     if node.op_type == "Slice":
         starts, ends, axes, steps = (g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps"))
         size = (g.try_infer_shape(node.input[0]) or (0,))[-1]
-        is_all = isinstance(size, int) and isinstance(ends, list) and len(ends) == 1 and ends[0] >= min(size, _FAR)
+        is_all = isinstance(size, int) and isinstance(ends, list) and len(ends) == 1 and ends[0] >= min(size, FAR)
         return node.input[0] if is_all and starts == [start] and axes in ([3], [-1]) and steps == [2] else None
     pairs = node.input[0]
     if node.op_type == "Gather":

@@ -9,12 +9,11 @@ from xoptim.facts.shapes import normalized
 from xoptim.match import GraphView, Node
 
 from .._nodes import is_op
+from .._parts import FAR
 
 Span: TypeAlias = tuple[int, int, int]
 """Start, end and step as written."""
 
-_FAR: Final = 2**31 - 1
-"""Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
 _DEEPEST: Final = 3
 """Maximal number of Slices in a row that are followed."""
 
@@ -55,11 +54,11 @@ def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
         return (found.start, found.stop, found.step) if found else (0, 0, 1)
     if step != 1 or other != 1 or a < 0 or c < 0:
         return None
-    if max(a, c) >= _FAR or min(b, d) <= -_FAR:
+    if max(a, c) >= FAR or min(b, d) <= -FAR:
         return (0, 0, 1)
-    if d >= _FAR:
+    if d >= FAR:
         return a + c, b, 1
-    if b >= _FAR:
+    if b >= FAR:
         return a + c, d if d < 0 else a + d, 1
     if b < 0 and d < 0:
         return a + c, b + d, 1
@@ -85,7 +84,7 @@ def steps_of(g: GraphView, name: str) -> Steps | None:
             return None
         for axis, (start, end, step) in (spans_by_axis(shape, *bounds) or {}).items():
             size = shape[axis]
-            whole = end >= _FAR or (isinstance(size, int) and end >= size)
+            whole = end >= FAR or (isinstance(size, int) and end >= size)
             if axis in taken or not whole or not 0 <= start < step:
                 return None
             taken[axis] = start, step

@@ -11,13 +11,7 @@ from .._shapes import reshape_target
 
 
 class _Parts(NamedTuple):
-    """All positions of an axis of a tensor.
-
-    Attributes:
-        axis: counted from the front.
-        nodes: those that take them.
-        outputs: the positions in order, without the axis.
-    """
+    """All positions of an axis, counted from the front: the nodes that take them, and in order the outputs without the axis."""
 
     axis: int
     nodes: list[Node]

@@ -13,14 +13,7 @@ from ._columns import is_ml
 
 
 class Extraction(NamedTuple):
-    """Columns of a tensor.
-
-    Attributes:
-        node: the node that takes them.
-        x: the tensor, of two axes.
-        places: the columns, counted from the front.
-        size: how many the tensor has.
-    """
+    """The columns that a node takes of a tensor x of two axes, counted from the front, and how many columns x has."""
 
     node: Node
     x: str
