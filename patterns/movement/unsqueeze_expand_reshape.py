@@ -28,11 +28,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
         return g.op.Reshape(g.op.Expand(g.op.Unsqueeze(x, axes=g.capture("axes")), stretched), shape, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        before, between, after = (
-            g.try_infer_shape(m.x),
-            g.try_infer_shape(m.nodes[1].output[0]),
-            g.try_infer_shape(m.outputs[0]),
-        )
+        before, between, after = map(g.try_infer_shape, (m.x, m.nodes[1].output[0], m.outputs[0]))
         if before is None or between is None or after is None or not isinstance(m.axes, list) or len(m.axes) != 1:
             return self.none(m.nodes[0], msg="the shapes are unknown, or several axes are new")  # (1)
         if not reshapes_as_inferred(g, m.nodes[2]):  # (4)

@@ -16,8 +16,7 @@ class MulMatMulPattern(PatternOptimization):
     Refuses when:
     1. the weight is not a constant matrix, is computed, in an external file, or used elsewhere too (there would be two copies).
     2. the weight is not finite, or the left operand is transposed.
-    3. the constant differs along another axis than the last one, changes the shape, or is not finite; a factor is very large or
-       small; something else reads the product.
+    3. the constant differs along another axis, changes the shape or is not finite, a factor is extreme, or is read elsewhere.
     4. a new constant leaves the range of its type.
     """
 

@@ -3,6 +3,8 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 from .._nodes import is_op
 from ._spans import Span, composed, spans_by_axis
 
+_KEYS = ("starts", "ends", "axes", "steps")
+
 
 class SliceSlicePattern(EasyPatternOptimization):
     """Slice(Slice(x, ...), ...) → Slice(x, both)
@@ -18,7 +20,6 @@ class SliceSlicePattern(EasyPatternOptimization):
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        """Constant bounds, axes and steps (1)."""
         middle = g.op.Slice(x, **{key: g.capture(f"{key}_1", optional=key in ("axes", "steps")) for key in _KEYS})
         return g.op.Slice(middle, **{key: g.capture(f"{key}_2", optional=key in ("axes", "steps")) for key in _KEYS})
 
@@ -40,25 +41,19 @@ class SliceSlicePattern(EasyPatternOptimization):
         return m.derive(spans=first)
 
     def apply_pattern(self, g: PatternRewriter, x: str, spans: dict[int, Span]) -> str:
-        """One Slice; steps of 1 are left out."""
         starts, ends, steps = zip(*spans.values(), strict=True)
         by = None if set(steps) == {1} else steps
         return g.op.Slice(x, starts=starts, ends=ends, axes=tuple(spans), steps=by)
 
     examples = (
         Example(
-            "agraph (float[a,b] x) => (float[c,d] y) "
-            "<int64[1] i = {1}, int64[1] j = {5}, int64[1] k = {0}, int64[1] l = {-1}> "
+            "agraph (float[a,b] x) => (float[c,d] y) <int64[1] i = {1}, int64[1] j = {5}, int64[1] k = {0}, int64[1] l = {-1}> "
             "{ t = Slice(x, i, j, k) y = Slice(t, k, l, i) }",
             "<int64[2] s = {1, 0}, int64[2] e = {5, -1}, int64[2] axes = {0, 1}> { y = Slice(x, s, e, axes) }",
         ),
         Example(
-            "agraph (float[a,b] x) => (float[a,c] y) "
-            "<int64[1] i = {2}, int64[1] j = {8}, int64[1] k = {1}, int64[1] l = {4}> "
+            "agraph (float[a,b] x) => (float[a,c] y) <int64[1] i = {2}, int64[1] j = {8}, int64[1] k = {1}, int64[1] l = {4}> "
             "{ t = Slice(x, i, j, k) y = Slice(t, k, l, k) }",
             "<int64[1] s = {3}, int64[1] e = {6}, int64[1] axes = {1}> { y = Slice(x, s, e, axes) }",
         ),
     )
-
-
-_KEYS = ("starts", "ends", "axes", "steps")

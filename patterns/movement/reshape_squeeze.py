@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 
 from xoptim.facts.shapes import normalized
@@ -8,16 +6,7 @@ from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, 
 from .._proofs import moved_zeros
 
 
-class _ReshapeMovement(EasyPatternOptimization):
-    """A Reshape to a constant shape, and a movement after it."""
-
-    min_opset = 5
-
-    def apply_pattern(self, g: PatternRewriter, x: str, target: np.ndarray) -> str:
-        return g.op.Reshape(x, target)
-
-
-class ReshapeSqueezePattern(_ReshapeMovement):
+class ReshapeSqueezePattern(EasyPatternOptimization):
     """Squeeze(Reshape(x, shape)) or Unsqueeze(Reshape(x, shape)) → Reshape(x, shape with those axes taken out or put in)
 
     What: reshapes to the final shape at once.
@@ -27,6 +16,8 @@ class ReshapeSqueezePattern(_ReshapeMovement):
     2. an axis that is taken out is not a 1 in the target.
     3. a 0 would move to a place where it copies another size.
     """
+
+    min_opset = 5
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
         middle = g.op.Reshape(x, shape)
@@ -52,6 +43,9 @@ class ReshapeSqueezePattern(_ReshapeMovement):
             return self.none(m.nodes[1], msg="a copied size would change its place")
         return m.derive(target=np.array(edited, dtype=np.int64))
 
+    def apply_pattern(self, g: PatternRewriter, x: str, target: np.ndarray) -> str:
+        return g.op.Reshape(x, target)
+
     examples = (
         Example(
             "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, int64[1] axes = {-2}> "
@@ -63,33 +57,4 @@ class ReshapeSqueezePattern(_ReshapeMovement):
             "{ t = Reshape(x, s) y = Unsqueeze(t, axes) }",
             "<int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
         ),
-    )
-
-
-class ReshapeFlattenPattern(_ReshapeMovement):
-    """Flatten(Reshape(x, shape), axis) → Reshape(x, two numbers)
-
-    What: reshapes to the matrix at once.
-    Why: one node less.
-    Refuses when:
-    1. the target is not constant, or the axis is out of range.
-    2. neither the rows nor the columns are given by positive numbers.
-    """
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Constant) -> Symbol:
-        return g.op.Flatten(g.op.Reshape(x, shape), axis=g.capture("axis"))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        target = g.get_ints(m.shape) or []
-        axis = m.axis if m.axis == len(target) else normalized(m.axis, len(target))
-        if axis is None:  # (1)
-            return self.none(m.nodes[1], msg="the target is unknown, or the axis is out of range")
-        parts = [-1 if any(size <= 0 for size in part) else math.prod(part) for part in (target[:axis], target[axis:])]
-        if parts == [-1, -1]:  # (2)
-            return self.none(m.nodes[1], msg="neither rows nor columns are given by numbers")
-        return m.derive(target=np.array(parts, dtype=np.int64))
-
-    examples = Example.only(
-        "agraph (float[a,24] x) => (float[a,24] y) <int64[3] s = {0, 4, 6}> { t = Reshape(x, s) y = Flatten(t) }",
-        "<int64[2] s = {-1, 24}> { y = Reshape(x, s) }",
     )
