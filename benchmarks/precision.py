@@ -22,7 +22,7 @@ import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import xoptim
-from benchmarks.operators import processor
+from benchmarks.tools import processor
 from xoptim.bench import BenchOptions, bench
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower

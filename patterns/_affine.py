@@ -37,18 +37,10 @@ class Affine:
 def affine_above(g: GraphView, name: str, place: int, channels: int, operators: Sequence[str]) -> Affine:
     """The affine map that computes a result, as far up as its nodes combine one tensor with constants for each channel.
 
-    Results in between are read by nothing else. Factors lie between the square roots of the smallest and of the largest normal
-    number, or are 0: a product with them overflows or underflows no sooner than the weights that they are merged into.
-
-    Args:
-        g: the graph.
-        name: the result.
-        place: axis of the channels, counted from the front.
-        channels: length of that axis.
-        operators: those to follow, among Mul, Div, Add and Sub.
-
-    Returns:
-        The identity when the result is not computed so.
+    The channels are the axis ``place``, counted from the front; the nodes are some of the ``operators``, among Mul, Div, Add
+    and Sub, and nothing else reads the results in between. Without such nodes it is the identity. Factors lie between the
+    square roots of the smallest and of the largest normal number, or are 0: a product with them overflows or underflows no
+    sooner than the weights that they are merged into.
     """
     scale, shift, size = np.ones(channels), np.zeros(channels), np.zeros(channels)
     nodes: list[Node] = []

@@ -6,7 +6,7 @@ from xoptim.facts.dims import Dim
 from xoptim.match import GraphView
 from xoptim.match.axes import axis_of, permutation
 
-__all__ = ["agree_elsewhere", "axis_of", "permutation", "size_along"]
+__all__ = ["agree_elsewhere", "axis_of", "bounds_of", "permutation", "size_along"]
 
 
 def size_along(g: GraphView, name: str, axis: int) -> Dim | None:
@@ -25,3 +25,13 @@ def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:
     if first is None:
         return False
     return all(s is not None and s[:axis] == first[:axis] and s[axis + 1 :] == first[axis + 1 :] for s in shapes)
+
+
+def bounds_of(g: GraphView, names: Sequence[str], axis: int) -> list[Dim]:
+    """The positions at which tensors of known shapes begin when they are concatenated, and the end of the last one."""
+    bounds: list[Dim] = [0]
+    for name in names:
+        size = size_along(g, name, axis)
+        assert size is not None
+        bounds.append(bounds[-1] + size)
+    return bounds

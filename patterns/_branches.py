@@ -27,10 +27,7 @@ class Branch(NamedTuple):
 def branch(g: GraphView, name: str, key: _Key) -> Branch | None:
     """The branch of an operand: elementwise operators, and sums with constants, after an operator that has a key.
 
-    Args:
-        g: the graph.
-        name: the operand.
-        key: what a node that begins a branch has in common with those that begin others; ``None`` if it does not begin one.
+    The key says what a node that begins a branch has in common with those that begin others; other nodes have none.
     """
     nodes: list[Node] = []
     steps: list[Hashable] = []

@@ -23,16 +23,10 @@ def per_channel(g: GraphView, name: str, rank: int | None, channels: int | None,
 
 
 def try_per_channel(array: Array | None, rank: int | None, channels: int | None, place: int = 1) -> Array | None:
-    """A constant that differs along one axis only, as a vector in double precision.
+    """A constant that differs along one axis only, as a vector of ``channels`` numbers in double precision.
 
-    Args:
-        array: the constant, one element or one per channel, or anything else.
-        rank: number of axes of the tensor that it is combined with.
-        channels: length of the axis of that tensor.
-        place: the axis, counted from the front.
-
-    Returns:
-        ``channels`` numbers, or ``None`` when the constant differs along other axes, would change the shape, or is not finite.
+    It is combined with a tensor of this rank, which has the channels along the axis ``place``. ``None`` when the constant
+    differs along other axes, would change the shape, or is not finite.
     """
     if array is None or rank is None or channels is None or array.ndim > rank or array.dtype.kind in "iubcOUS":
         return None
@@ -87,15 +81,12 @@ def fixed_normalization(g: PatternBuilder, x: Symbol) -> Symbol:
 
 @np.errstate(all="ignore")
 def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[Array, Array]:
-    """Return BatchNormalization outside of training as x · scale + shift for each channel.
+    """BatchNormalization outside of training as x · scale + shift: both numbers of each channel, in double precision.
 
     Args:
         g: the graph.
         names: scale, bias, mean and variance.
         epsilon: added to the variance.
-
-    Returns:
-        Scale and shift of each channel in double precision.
 
     Raises:
         Declined: when they are not constant or not finite, or when the mean is so large beside the deviation that ``x - mean``

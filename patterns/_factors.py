@@ -10,18 +10,10 @@ from ._folding import rounded
 
 
 def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float:
-    """A factor times, or divided by, a constant with one element.
-
-    Args:
-        g: the graph.
-        like: result of the type that is multiplied.
-        factor: value of the attribute so far.
-        name: the constant.
-        division: whether it divides.
+    """A factor times, or divided by, a constant with one element; the product is an attribute that multiplies ``like``.
 
     Raises:
-        Declined: when the constant is zero, or the result is out of the range of the attribute or needs the digits of a 64-bit
-            float.
+        Declined: when the constant is zero, or the result is out of the range of the attribute or needs 64 bits.
     """
     number = g.get_constant_scalar(name)
     if not number:

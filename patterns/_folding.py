@@ -79,8 +79,7 @@ def cancels(terms: Sequence[Array | float], usual: Array | float, dtype: np.dtyp
     """Whether terms are so large beside their usual sums that the rounding of the terms determines the sums.
 
     A model that computes such a sum loses digits, and may do so on purpose: ``(x + c) - c`` rounds x. The terms may be larger
-    than the sums by the ratio of the tolerance of the grade ``rounding`` to the rounding error of the type: 84 times for 32
-    bits, 8 times for 16.
+    than the sums by the tolerance of the grade ``rounding`` over the rounding error of the type: 84 for 32 bits, 8 for 16.
     """
     limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     most = tolerance(element_type(dtype), "rounding").rtol / float(limits.eps)

@@ -1,7 +1,9 @@
 """Which operator a node is."""
 
 from collections.abc import Callable
-from typing import TypeGuard
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from xoptim.match import Node, PatternRewriter
 
@@ -11,10 +13,11 @@ def is_op(node: Node | None, *op_types: str) -> TypeGuard[Node]:
     return node is not None and not node.domain and node.op_type in op_types
 
 
-def read_instead(name: str) -> Callable[..., list[Node]]:
-    """An ``apply`` that makes another result replace the result of the only node matched."""
+def replaced_by(op_type: str, *operands: str | np.ndarray | np.generic, **attributes: Any) -> Callable[..., list[Node]]:
+    """An ``apply`` that writes one operator for the results of the last node matched; operands are results or constants."""
 
-    def apply(g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("Identity", [name], node.output)]
+    def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
+        names = [each if isinstance(each, str) else g.make_initializer("", each) for each in operands]
+        return [g.make_node(op_type, names, nodes[-1].output, **attributes)]
 
     return apply

@@ -30,15 +30,10 @@ def known_values(g: GraphView, name: str) -> tuple[Dim, ...] | None:
 
 
 def moved_zeros(source: Shape | None, entries: Sequence[tuple[int, int | None]]) -> list[int] | None:
-    """The entries of a Reshape's target after they were moved to other places.
+    """The entries of a Reshape's target after they were moved to other places, each given with its former place, if it had one.
 
-    Args:
-        source: shape of the operand of Reshape.
-        entries: for each place the entry and the place it comes from, ``None`` for a new one.
-
-    Returns:
-        A target that gives the same sizes: a 0 copies the size in its place, so that it must find the same one there, or be
-        written out. ``None`` where that is unknown.
+    They give the same sizes: a 0 copies the size of the ``source`` in its place, so that it must find the same one there, or
+    be written out. ``None`` where that is unknown.
     """
     target: list[int] = []
     for place, (size, origin) in enumerate(entries):
@@ -57,12 +52,8 @@ def moved_zeros(source: Shape | None, entries: Sequence[tuple[int, int | None]])
 def survives_zeros(middle: Shape | None, target: Sequence[Dim] | None, nonzero: Callable[[Dim], bool] = is_nonzero) -> bool:
     """Whether a target for ``middle`` gives its sizes even where symbols in it are 0, and so copy a size of ``middle``.
 
-    They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends with an error.
-
-    Args:
-        middle: shape of the operand of Reshape.
-        target: its second operand.
-        nonzero: whether a size is known, or taken for granted, not to be 0.
+    They then copy a 0 if they divide what they copy. Otherwise nothing else may be 0: the run ends with an error. ``nonzero``
+    says whether a size is known, or taken for granted, not to be 0.
     """
     if middle is None or target is None or not all(size == -1 or is_nonnegative(size) for size in target):
         return False

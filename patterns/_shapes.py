@@ -85,14 +85,8 @@ def axes_part(shape: Shape, start: int, count: int) -> dict[str, Any]:
 def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequence[int] = ()) -> list[int] | None:
     """A constant second operand for a Reshape (without ``allowzero``) between two shapes, ``None`` when there is none.
 
-    Numbers are sizes, 0 copies an axis in its place, and -1 is one axis at most. onnxruntime refuses -1
-    beside an axis of size 0, so a size copied beside it may not be 0.
-
-    Args:
-        g: the graph.
-        source: shape of the operand.
-        result: shape of the result.
-        inferred: positions at which the present target has -1.
+    Numbers are sizes, 0 copies an axis in its place, and -1 is one axis at most, such as one that the present target infers.
+    onnxruntime refuses -1 beside an axis of size 0, so a size copied beside it may not be 0.
     """
     target: list[int] = []
     for position, dim in enumerate(result):

@@ -37,11 +37,9 @@ class EluMulPattern(_ActivationFactor):
             return self.none(m.nodes[-1], msg=f"the factor is {gamma}")
         return m.derive(attributes={"alpha": m.alpha, "gamma": gamma})
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
-            "{ y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
+        "{ y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
     )
 
 
@@ -66,11 +64,9 @@ class HardSigmoidMulPattern(_ActivationFactor):
         # The attribute as 32-bit floats hold it (1).
         return g.op.Mul(x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5))
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) { t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
-            "{ y = HardSwish(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
+        "{ y = HardSwish(x) }",
     )
 
 

@@ -244,11 +244,9 @@ class SoftsignAbsPattern(_ActivationFormula):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Div(x, g.op.Add(g.op.Abs(x), 1.0))
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }",
-            "{ y = Softsign(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }",
+        "{ y = Softsign(x) }",
     )
 
 
@@ -274,10 +272,8 @@ class ThresholdedReluPattern(_ActivationFormula):
             return self.none(m.nodes[0], msg=f"the threshold is {threshold}")
         return m.derive(attributes={"alpha": threshold})
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float t = {0.5}, float zero = {0}> "
-            "{ c = Greater(x, t) y = Where(c, x, zero) }",
-            "{ y = ThresholdedRelu <alpha = 0.5> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float t = {0.5}, float zero = {0}> "
+        "{ c = Greater(x, t) y = Where(c, x, zero) }",
+        "{ y = ThresholdedRelu <alpha = 0.5> (x) }",
     )

@@ -72,11 +72,9 @@ class ClipReluPattern(_ClipBounds):
             return self.none(m.nodes[0], msg="nothing but zeros is left")
         return m.derive(low=0.0 if m.low is None or m.low < 0 else m.low)  # a bound that is 0 keeps its sign
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
-            "<float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Clip(x, l, h) y = Relu(t) }",
+        "<float zero = {0}, float h = {6}> { y = Clip(x, zero, h) }",
     )
 
 
@@ -101,11 +99,9 @@ class ReluClipPattern(_ClipBounds):
         low = 0.0 if m.low is None or m.low <= 0 else m.low
         return m.derive(low=low if m.high is None else min(low, m.high))  # all numbers become an upper bound below 0
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float six = {6}> { t = Relu(x) y = Clip(t, , six) }",
-            "<float zero = {0}, float six = {6}> { y = Clip(x, zero, six) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float six = {6}> { t = Relu(x) y = Clip(t, , six) }",
+        "<float zero = {0}, float six = {6}> { y = Clip(x, zero, six) }",
     )
 
 

@@ -96,12 +96,10 @@ class GeluOrtPattern(_MicrosoftGelu):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return _by_erf(g, x)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float s = {1.4142135}, float one = {1}, float half = {0.5}> "
-            "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
-            "{ y = com.microsoft.Gelu(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float s = {1.4142135}, float one = {1}, float half = {0.5}> "
+        "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+        "{ y = com.microsoft.Gelu(x) }",
     )
 
 
@@ -163,12 +161,10 @@ class FastGeluPattern(_MicrosoftGelu):
             return self.none(m.nodes[-1], msg="the operand is not known to have an axis")  # (3)
         return True
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) "
-            "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
-            "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
-            "v = Add(u, one) y = Mul(h, v) }",
-            "{ y = com.microsoft.FastGelu(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) "
+        "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
+        "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
+        "v = Add(u, one) y = Mul(h, v) }",
+        "{ y = com.microsoft.FastGelu(x) }",
     )

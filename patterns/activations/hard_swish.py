@@ -32,10 +32,8 @@ class HardSwishPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, whole: bool) -> str:
         return g.op.HardSwish(x) if whole else g.op.Mul(x, g.op.HardSigmoid(x, alpha=1 / 6, beta=0.5))
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
-            "{ t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) }",
-            "{ t = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) y = Mul(x, t) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
+        "{ t = Add(x, three) u = Clip(t, zero, six) v = Mul(x, u) y = Div(v, six) }",
+        "{ t = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) y = Mul(x, t) }",
     )

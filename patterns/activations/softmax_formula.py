@@ -35,12 +35,10 @@ class SoftmaxExpPattern(_SoftmaxFormula):
         power = g.op.Exp(g.op.Sub(x, g.op.ReduceMax(x, axes=axes)))
         return g.op.Div(power, g.op.ReduceSum(power, axes=axes))
 
-    examples = (
-        Example(
-            "agraph (float[a,b,c] x) => (float[a,b,c] y) <int64[1] i = {1}> "
-            "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }",
-            "{ y = Softmax <axis = 1> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b,c] x) => (float[a,b,c] y) <int64[1] i = {1}> "
+        "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) y = Div(e, s) }",
+        "{ y = Softmax <axis = 1> (x) }",
     )
 
 
@@ -63,10 +61,8 @@ class LogSoftmaxExpPattern(_SoftmaxFormula):
         distance = g.op.Sub(x, g.op.ReduceMax(x, axes=axes))
         return g.op.Sub(distance, g.op.Log(g.op.ReduceSum(g.op.Exp(distance), axes=axes)))
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> "
-            "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
-            "{ y = LogSoftmax <axis = -1> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> "
+        "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
+        "{ y = LogSoftmax <axis = -1> (x) }",
     )

@@ -37,10 +37,8 @@ class MulAddMulPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, factors: Array, shifts: Array) -> str:
         return g.op.Add(g.op.Mul(x, factors), shifts)
 
-    examples = (
-        Example(
-            "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}, float[2] c = {5, 6}> "
-            "{ t = Mul(x, a) u = Add(b, t) y = Mul(u, c) }",
-            "<float[2] a = {5,12}, float[2] b = {15,24}> { t = Mul(x,a) y = Add(t,b) }",
-        ),
+    examples = Example.only(
+        "agraph (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}, float[2] c = {5, 6}> "
+        "{ t = Mul(x, a) u = Add(b, t) y = Mul(u, c) }",
+        "<float[2] a = {5,12}, float[2] b = {15,24}> { t = Mul(x,a) y = Add(t,b) }",
     )

@@ -16,14 +16,9 @@ def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Sca
 
 
 def scale_of(g: GraphView, m: Match, like: str) -> float | None:
-    """The product of all factors in a match of `scores_of`; ``None`` if it is not positive, or they add axes.
+    """The product of all factors in a match of `scores_of`; ``None`` if it is not positive, or they add axes to the queries.
 
     The queries may have a factor or divisor ``first`` too, as the answer ``scaled_queries`` says.
-
-    Args:
-        g: the graph.
-        m: the match.
-        like: the queries.
     """
     scale: float | None = 1.0
     factors = ((m.get("first"), m.get("scaled_queries")), (m.get("factor"), "Mul"), (m.get("s"), m.scaling))
@@ -59,10 +54,7 @@ def scores_shape(g: GraphView, q: str, swapped: str, v: str) -> Shape | None:
 def heads_in(g: GraphView, packed: str, split: Shape | None) -> int | None:
     """The number of heads, if a tensor is packed as (batch, length, features), its features split among the heads.
 
-    Args:
-        g: the graph.
-        packed: the tensor.
-        split: its shape when it is split, (batch, heads, length, size).
+    When it is split, its shape is (batch, heads, length, size).
     """
     if split is None or len(split) != 4:
         return None

@@ -14,24 +14,14 @@ from ._formula import heads_in
 
 
 class Shared(NamedTuple):
-    """Heads before they are repeated.
-
-    Attributes:
-        name: a tensor.
-        shape: (batch, heads, length, size); a single head may have no axis in the tensor.
-    """
+    """Heads before they are repeated: (batch, heads, length, size); a single head may have no axis in the tensor."""
 
     name: str
     shape: Shape
 
 
 class Packed(NamedTuple):
-    """Heads before they are split and repeated.
-
-    Attributes:
-        name: a tensor (batch, length, features).
-        heads: the number of heads among which the features are split.
-    """
+    """Heads before they are split and repeated: a tensor (batch, length, features), and the number of heads in the features."""
 
     name: str
     heads: int
@@ -96,13 +86,9 @@ def packed_heads(g: GraphView, name: str) -> Packed | None:
 
 
 def packed_keys(g: GraphView, keys: str, swapped: str, layout: int) -> Packed | None:
-    """The same for keys.
+    """The same for keys, of the shape (batch, heads, head size, keys) as ``swapped``.
 
-    Args:
-        g: the graph.
-        keys: the keys in one of three layouts.
-        swapped: (batch, heads, head size, keys).
-        layout: 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch, keys, heads and features).
+    The layout is 0 for (batch, heads, keys, size), 1 for (batch, keys, heads, size), 2 for (batch, keys, heads and features).
     """
     if layout == 0:
         return packed_heads(g, keys)

@@ -107,15 +107,11 @@ def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple
 
 
 def write_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
-    """A mask as onnxruntime's kernels take it: at least two axes, the numbers of queries and keys written out.
+    """A mask of 32 bits as onnxruntime's kernels take it: at least two axes, the numbers of queries and keys written out.
 
     They return zeros for a row whose mask has the lowest number of its type everywhere, as if it were -infinity, where ONNX
-    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity.
-
-    Args:
-        g: the graph.
-        mask: the mask, in 32 bits.
-        stretched: the sources of the numbers of queries and keys, empty where the mask has this number.
+    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity. ``stretched`` has
+    the sources of the numbers of queries and keys, empty where the mask has this number.
     """
     array = g.get_computed_constant(mask)
     if array is None or (array == np.finfo(np.float32).min).any():

@@ -36,8 +36,7 @@ class AttentionPattern(EasyPatternOptimization):
     3. the number of keys is known, and greater than 1024. (Heads that serve several heads of queries each are faster with any
        number: two layers with 2048 keys take 0.72 to 0.84 of the time.)
     4. the factor is not a positive number, or has more than four axes.
-    5. the mask does not broadcast to the scores, or may hold infinities: a row that is masked entirely is NaN in the formula,
-       and 0 in the operator.
+    5. the mask does not broadcast to the scores, or may be infinite: a fully masked row is NaN in the formula, 0 in Attention.
     6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is rounded in another way.
     7. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses more digits than the formula.
     """

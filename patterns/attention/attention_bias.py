@@ -99,8 +99,7 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
 class AddSoftmaxMatMulPattern(_AttentionBias):
     """merged(Softmax(s) @ heads(x @ w + b)) @ u + c → merged(Softmax(s) @ heads(x @ w)) @ u + (b @ u + c)
 
-    What: adds the bias of the values to the bias of the output. The probabilities of a query have the sum 1, so that each
-    result contains the bias once.
+    What: adds the bias of the values to the bias of the output. The probabilities of a query add up to 1.
     Why: saves one pass over the values. It runs last, so that patterns that recognize attention match the bias.
     Refuses when:
     1. the Softmax is not along the last axis, or there may be queries but no keys: the sum is 0 then.
@@ -154,13 +153,11 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         "int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}"
     )
     _rest = "q = Softmax (s) z = MatMul(q, t) o = Transpose <perm = [0, 2, 1, 3]> (z) p = Reshape(o, l) h = MatMul(p, u)"
-    examples = (
-        Example(
-            f"{_start}, float[4] b = {{1, 2, 0.5, 3}}, float[2] c = {{1, 2}}> {{ j = MatMul(x, w) v = Add(j, b) "
-            f"r = Reshape(v, k) t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(c, h) }}",
-            f"{_start}, float[2] c = {{14, 9.5}}> {{ v = MatMul(x, w) r = Reshape(v, k) "
-            f"t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(h, c) }}",
-        ),
+    examples = Example.only(
+        f"{_start}, float[4] b = {{1, 2, 0.5, 3}}, float[2] c = {{1, 2}}> {{ j = MatMul(x, w) v = Add(j, b) "
+        f"r = Reshape(v, k) t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(c, h) }}",
+        f"{_start}, float[2] c = {{14, 9.5}}> {{ v = MatMul(x, w) r = Reshape(v, k) "
+        f"t = Transpose <perm = [0, 2, 1, 3]> (r) {_rest} y = Add(h, c) }}",
     )
 
 
@@ -172,13 +169,9 @@ def _require_last_axis(g: GraphView, softmax: Node, axis: int) -> None:
 
 
 def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Dim]) -> bool:
-    """Whether a bias is one number for each feature of a linear layer, which are split into heads and features of a head.
+    """Whether a bias is one number for each feature of a linear layer, whose features are split into these heads.
 
-    Args:
-        g: the graph.
-        bias: the bias.
-        biased: the result of the layer, of rank 3.
-        heads: the number of heads, and the number of features of each, after the Reshape.
+    The result of the layer, ``biased``, has rank 3; ``heads`` are the number of heads, and the number of features of each.
     """
     shape, given = g.static_shape(bias), g.try_infer_shape(biased)
     if not shape or given is None or len(given) != 3 or len(heads) != 2 or not all(isinstance(dim, int) for dim in heads):
@@ -190,12 +183,7 @@ def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Di
 def _require_moderate(g: GraphView, bias: str, weight: str) -> None:
     """Raise `Declined` unless a bias, stored in the model itself, has the size of the numbers that it is added to.
 
-    It does not round their sums then.
-
-    Args:
-        g: the graph.
-        bias: the bias.
-        weight: the matrix of the linear layer, whose input is taken to be of the size of 1.
+    It does not round their sums then. The input of the layer is taken to be of the size of 1.
     """
     dtype, shape = g.try_infer_type(bias), g.static_shape(weight)
     if not is_float(dtype) or shape is None or len(shape) != 2 or not all(map(g.is_stored, (bias, weight))):

@@ -47,9 +47,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
             return self.none(attention, msg="the mask may be infinite or very large, or is Boolean")
         if g.try_infer_shape(m.z) is None or g.try_infer_shape(m.outputs[0]) != g.try_infer_shape(m.z):
             return self.none(m.nodes[0], msg="the replacement of NaN has another shape")
-        if not _is_zero(g, m.c):  # (3)
-            return self.none(m.nodes[1], msg="the number in place of NaN is not 0")
-        return True
+        return _is_zero(g, m.c) or self.none(m.nodes[1], msg="the number in place of NaN is not 0")  # (3)
 
     def apply_pattern(self, g: PatternRewriter, z: str) -> str:
         return z

@@ -24,11 +24,9 @@ class GuardedAttentionPattern(AttentionPattern):
     calls 0.93 for one query and 512 keys and 0.83 for 2048; where 4 heads of keys serve 32 of queries, 0.30 and 0.21.
     Refuses when:
     1. `Attention` refuses, but for infinities in the mask.
-    2. heads are not split off the last axis of q, k and v, or not merged with it: without that, the guard is slower than the
-       formula below 128 keys. Keys and values that are joined with earlier ones, or serve several heads of queries
-       each, may have four axes.
-    3. such keys and values are not known to have one length, which `ConcatAttention` requires, and their heads are not
-       repeated.
+    2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is slower than the formula below
+       128 keys then. Keys and values that are joined with earlier ones, or serve several heads of queries, may have four axes.
+    3. such keys and values are not known to have one length, as `ConcatAttention` requires, nor are heads repeated.
     """
 
     priority = 2  # after rotary embeddings, which leave queries and keys whole
@@ -103,7 +101,7 @@ class GuardedAttentionPattern(AttentionPattern):
             f"{_start} <{_numbers}, int64[4] nq = {{0, 0, 2, 4}}, int64[3] h = {{0, 0, 12}}, float low = {{-inf}}> "
             f"{{ m = Where(c, zero, low) {_split} vv = Identity(v1) p = Transpose <perm = [0, 1, 3, 2]> (k1) "
             f"a = MatMul(q1, p) e = Add(a, m) w = Softmax <axis = -1> (e) {_rest} }}",
-            f"{_start} <float zero = {{0}}, float low = {{-inf}}, float step = {{0.99999994}}, int64[1] one = {{1}}> "
+            "<float zero = {0}, float low = {-inf}, float step = {0.99999994}, int64[1] one = {1}> "
             "{ m = Where(c, zero, low) l = Mul(m, step) "
             f"z = Attention <scale = 1.0, q_num_heads = 2, kv_num_heads = 2> (q, k, v, l) {_guard} y = Where(i, s, z) }}",
             opset=23,

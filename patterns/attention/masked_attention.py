@@ -18,8 +18,7 @@ _ABSORBING: Final = -1e30
 class MaskedAttentionPattern(AttentionPattern):
     """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) + mask)
 
-    What: what `Attention` does, where scores are replaced instead of lowered (where c holds, or does not), and where the mask
-    may hold infinities.
+    What: what `Attention` does, where scores are replaced instead of lowered, where c holds or does not; masks may be infinite.
     Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys are finite: the formula may
     replace a NaN in keys that are masked. The operator gives 0, not NaN, where all keys of a query are masked by -infinity.
     Refuses when:
@@ -76,14 +75,14 @@ class MaskedAttentionPattern(AttentionPattern):
         Example(
             f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
             "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"{_masked} <{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
+            f"<{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
             opset=23,
         ),
         Example(
             f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
             "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
             "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"{_start} <float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
+            f"<float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
             "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
             opset=23,
         ),

@@ -16,8 +16,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     keys, 0.91 for 64, 0.90 for 128, 0.83 for 512, 0.69 for 1024, and 0.69 for 2048 (8 heads of 64). With a mask it is slower
     than the formula below 512 keys.
     Refuses when:
-    1. the shapes are unknown, batches or heads of q, k and v differ, or the heads are not split off the last axis and merged
-       with it again.
+    1. the shapes are unknown, batches or heads of q, k and v differ, or heads are not split off the last axis and merged again.
     2. an axis may be empty, which onnxruntime's kernel refuses.
     3. the factor is not a positive number, or has more than four axes.
     4. the provider has no kernel for 32-bit floats, or the type is another one.

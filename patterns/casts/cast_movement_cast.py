@@ -28,9 +28,8 @@ class CastMovementCastPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         source = g.try_infer_type(m.x)
-        if m.middle not in LOSSLESS.get(source, ()) or m.to != source:  # (1)
-            return self.none(m.nodes[0], msg="it is not a conversion to a wider type and back")
-        return True
+        back = m.middle in LOSSLESS.get(source, ()) and m.to == source
+        return back or self.none(m.nodes[0], msg="it is not a conversion to a wider type and back")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]) -> str:
         return str(getattr(g.op, operator)(x, *rest, **given))

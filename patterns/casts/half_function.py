@@ -30,9 +30,8 @@ class HalfFunctionPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         half, whole = TensorProto.FLOAT16, TensorProto.FLOAT
         kernels = [has_kernel("cpu", "", m.operator, kind, m.nodes[0].opset) for kind in (half, whole)]
-        if {g.try_infer_type(name) for name in (m.x, *m.rest)} != {half} or kernels != [False, True]:  # (1)
-            return self.none(m.nodes[0], msg="the type is not float16, or there is a kernel for it")
-        return True
+        lacks = {g.try_infer_type(name) for name in (m.x, *m.rest)} == {half} and kernels == [False, True]
+        return lacks or self.none(m.nodes[0], msg="the type is not float16, or there is a kernel for it")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, rest: Sequence[str], operator: str, given: dict[str, Any]) -> str:
         y = getattr(g.op, operator)(*(g.op.Cast(each, to=TensorProto.FLOAT) for each in (x, *rest)), **given)

@@ -130,11 +130,7 @@ def _value(body: Graph, values: Mapping[str, Value], name: str) -> Value | None:
 def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers: Iterator[int]) -> dict[str, Value]:
     """A key for each result of a branch that can be computed outside.
 
-    Args:
-        body: the branch.
-        forms: numbered nodes of each operator and operands, in this branch and in the other one, with different attributes;
-            extended.
-        numbers: for the next ones.
+    The numbered nodes of each operator and operands, with different attributes, in either branch are added to ``forms``.
     """
     values: dict[str, Value] = {}
     for node in body.nodes:
@@ -151,13 +147,9 @@ def _values(body: Graph, forms: dict[Hashable, list[tuple[Node, int]]], numbers:
 
 
 def _first_of_each(body: Graph, values: Mapping[str, Value], common: set[Value], returned: set[Value | None]) -> list[Node]:
-    """The nodes of a branch that the other branch contains too, one of those that are equal.
+    """The nodes of a branch whose keys are common to both branches, one of those that are equal.
 
-    Args:
-        body: the branch.
-        values: keys of its results.
-        common: those that the other branch has as well.
-        returned: keys that a branch returns: the nodes that compute them stay, and so do the nodes after these.
+    Nodes that compute a key that a branch returns stay, and so do the nodes after these.
     """
     seen: set[Value] = set()
     found = []

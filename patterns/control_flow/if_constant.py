@@ -28,11 +28,9 @@ class IfConstantPattern(PatternOptimization):
     def _take(self, branch: Graph, g: PatternRewriter, node: Node) -> list[Node]:
         return g.splice(branch, {}, node.output)
 
-    examples = (
-        Example(
-            "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "
-            "then_branch = yes () => (float[a] p) { t = Exp(h) p = Relu(t) }, "
-            "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }> }",
-            "{ h = Neg(x) t = Exp(h) y = Relu(t) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "
+        "then_branch = yes () => (float[a] p) { t = Exp(h) p = Relu(t) }, "
+        "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }> }",
+        "{ h = Neg(x) t = Exp(h) y = Relu(t) }",
     )

@@ -13,8 +13,7 @@ class LoopStatePattern(PatternOptimization):
 
     What: the body reads a state that does not change from outside. States and stacked results that are not read afterwards,
         nor needed for those that are, are left out.
-    Why: measured 0.91 of the time of a loop of 8 rounds; a state is copied in every iteration, and neither its value nor its
-        shape is known inside.
+    Why: measured 0.91 of the time of a loop of 8 rounds; a state is copied each time, and not known inside.
     Refuses when:
     1. every state changes and every result is needed.
     2. the body has sparse initializers, or hides the value by one of its own of this name.

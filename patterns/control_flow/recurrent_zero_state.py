@@ -1,9 +1,7 @@
-from functools import partial
-
 from xoptim.facts.dims import before_wrapping
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 from .._shapes import uniform_value
 
 
@@ -32,11 +30,8 @@ class RecurrentZeroStatePattern(PatternOptimization):
                 zeros.append(place)
         if not zeros:  # (1)
             return self.none(node, msg="no initial state is known to be zero")
-        return MatchResult(self, [node], partial(self._without, zeros))
-
-    def _without(self, zeros: list[int], g: PatternRewriter, node: Node) -> list[Node]:
         inputs = ["" if place in zeros else name for place, name in enumerate(node.input)]
-        return [g.make_node(node.op_type, inputs, node.output, **node.attribute)]
+        return MatchResult(self, [node], replaced_by(node.op_type, *inputs, **node.attribute))
 
     _start = "agraph (float[s,b,3] x, float[1,6,3] w, float[1,6,2] r) => (float[s,1,b,2] y)"
     _given = "int64[1] one = {1}, float[1,1,2] z = {0, 0}, int32[1] i = {1}, int32[1] k = {2}"

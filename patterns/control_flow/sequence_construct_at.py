@@ -1,6 +1,6 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import is_op, read_instead
+from .._nodes import is_op, replaced_by
 
 
 class SequenceConstructAtPattern(PatternOptimization):
@@ -24,7 +24,7 @@ class SequenceConstructAtPattern(PatternOptimization):
             return self.none(node, msg="the sequence is not constructed here")
         if not place or not -len(construct.input) <= place[0] < len(construct.input):  # (1)
             return self.none(node, msg="the position is unknown or outside")
-        return MatchResult(self, [node], read_instead(construct.input[place[0]]))
+        return MatchResult(self, [node], replaced_by("Identity", construct.input[place[0]]))
 
     _start = "agraph (float[a] x, float[b] z) => (float[b] y)"
     _nodes = "{ s = SequenceConstruct(x, z) p = SequenceAt(s, i) y = Neg(p) }"

@@ -1,10 +1,7 @@
-from collections.abc import Sequence
-from functools import partial
-
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import agree_elsewhere
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 
 class SequenceConstructConcatPattern(PatternOptimization):
@@ -29,15 +26,10 @@ class SequenceConstructConcatPattern(PatternOptimization):
         axis, rank = node.attribute["axis"], g.info(construct.input[0]).rank
         if not rank or not agree_elsewhere(g, construct.input, axis % rank):  # (2)
             return self.none(construct, msg="the shapes are unknown or differ")
-        return MatchResult(self, [node], partial(self._concat, construct.input))
+        return MatchResult(self, [node], replaced_by("Concat", *construct.input, axis=axis))
 
-    def _concat(self, inputs: Sequence[str], g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("Concat", list(inputs), node.output, axis=node.attribute["axis"])]
-
-    examples = (
-        Example(
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
-            "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
-            "{ y = Concat <axis = 1> (x, z) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "
+        "{ s = SequenceConstruct(x, z) y = ConcatFromSequence <axis = 1> (s) }",
+        "{ y = Concat <axis = 1> (x, z) }",
     )

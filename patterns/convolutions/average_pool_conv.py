@@ -22,11 +22,9 @@ class AveragePoolConvPattern(EasyPatternOptimization):
     """AveragePool(x) → Conv(x, 1 / n, group=channels) from operator set 19 on
 
     What: the window of n elements as weights.
-    Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel of these operator sets takes two to ten times as long as the
-    one of earlier sets.
+    Why: measured 0.1 to 0.9 of the time: onnxruntime's CPU kernel takes two to ten times as long as for earlier sets.
     Refuses when:
-    1. what is added around x does not count, or the operator chooses it itself (auto_pad), or a window may end outside
-       (ceil_mode).
+    1. what is added around x does not count, or is chosen by the operator (auto_pad), or a window may end outside (ceil_mode).
     2. x is not of type float, its number of channels is unknown or 0, or a channel has few results.
     3. the weights take more than 256 KiB.
     4. x is an image whose channels are a multiple of 8: onnxruntime changes their layout.

@@ -17,8 +17,7 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     Why: saves one pass over the input.
     Refuses when:
     1. the weights or the bias of the convolution are not constant, or the weights not finite.
-    2. a parameter of the normalization is not constant or not finite, a variance is negative, or a mean is very large
-       beside the deviation.
+    2. a parameter of the normalization is not constant or finite, a variance is negative, or a mean is far above the deviation.
     3. the convolution may pad (with zeros, which the normalization would not leave zero), unless nothing is shifted.
     4. a new constant leaves the range of its type, or is a sum that cancels.
     """
@@ -43,11 +42,9 @@ class BatchNormalizationConvPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, weight: Array, bias: Array, attributes: dict[str, Any]) -> str:
         return g.op.Conv(x, weight, bias, **attributes)
 
-    examples = (
-        Example(
-            "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {1, 2}, float[2] s = {2, 4}, "
-            "float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
-            "{ t = BatchNormalization <epsilon = 0.25> (x, s, o, m, v) y = Conv(t, k) }",
-            "<float[1,2,1] k = {2, 4}, float[1] b = {0}> { y = Conv(x, k, b) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,2,h] x) => (float[n,1,h] y) <float[1,2,1] k = {1, 2}, float[2] s = {2, 4}, "
+        "float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
+        "{ t = BatchNormalization <epsilon = 0.25> (x, s, o, m, v) y = Conv(t, k) }",
+        "<float[1,2,1] k = {2, 4}, float[1] b = {0}> { y = Conv(x, k, b) }",
     )

@@ -114,8 +114,7 @@ class ConvMulPattern(_ConvAffine):
 class ConvBatchNormalizationPattern(_ConvAffine):
     """BatchNormalization(Conv(x, w, b)) → Conv(x, w', b')
 
-    What: multiplies the weights by the factor of each output channel and moves the rest into the bias; the same for
-    ConvTranspose.
+    What: multiplies the weights by the factor of each output channel, adds the rest to the bias; the same for ConvTranspose.
     Why: saves one pass over the result, and onnxruntime does it only when all parameters are plain initializers.
     Refuses when:
     1. the weights or the bias of the convolution are not constant.

@@ -27,9 +27,7 @@ class ConvBiasNullPattern(EasyPatternOptimization):
         conv = g.op.ConvTranspose if transposed else g.op.Conv
         return conv(x, w, **attributes)
 
-    examples = (
-        Example(
-            "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <float[2] b = {0, 0}> { y = Conv(x, w, b) }",
-            "{ y = Conv(x, w) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <float[2] b = {0, 0}> { y = Conv(x, w, b) }",
+        "{ y = Conv(x, w) }",
     )

@@ -1,11 +1,9 @@
-from functools import partial
-
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import size_along
-from .._nodes import is_op
-from .._slices import span_of
+from .._nodes import is_op, replaced_by
+from .._parts import span_of
 
 
 class ConvSlicePattern(PatternOptimization):
@@ -44,10 +42,7 @@ class ConvSlicePattern(PatternOptimization):
             return self.none(node, msg="more is cut off than was padded")
         pads[axis - 2] -= start
         pads[window + axis - 2] -= following
-        return MatchResult(self, [conv, node], partial(self._convolve, pads))
-
-    def _convolve(self, pads: list[int], g: PatternRewriter, conv: Node, node: Node) -> list[Node]:
-        return [g.make_node("Conv", conv.input, node.output, **{**conv.attribute, "pads": pads})]
+        return MatchResult(self, [conv, node], replaced_by("Conv", *conv.input, **{**conv.attribute, "pads": pads}))
 
     examples = (
         Example(

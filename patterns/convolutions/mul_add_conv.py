@@ -1,12 +1,10 @@
-from functools import partial
-
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._affine import Affine, affine_above
-from .._folding import Array, doubles
-from .._nodes import is_op
+from .._affine import affine_above
+from .._folding import doubles
+from .._nodes import is_op, replaced_by
 from ._convolution import absorbed, pads
 
 
@@ -18,8 +16,7 @@ class MulAddConvPattern(PatternOptimization):
     Why: saves a pass over the input for each.
     Refuses when:
     1. weights or bias are not constant or not finite, or the number of channels is not known.
-    2. the constant differs along another axis than the channels, changes the shape, or is not finite; a factor is very large
-       or small; something else reads a result in between.
+    2. the constant differs along another axis, changes the shape or is not finite, a factor is extreme, or is read elsewhere.
     3. a summand comes where the convolution may pad: with zeros, to which nothing was added.
     4. a new constant leaves the range of its type, or is a sum that cancels.
     5. the first constant scales a product of two tensors, as Gelu and HardSwish do: runtimes recognize these whole.
@@ -47,11 +44,7 @@ class MulAddConvPattern(PatternOptimization):
             return self.none(node, msg="the weights are not finite")
         merged = absorbed(g, weight, bias[0] if bias else "", group, (found.scale, found.shift), found.size)  # (4)
         weights = merged if any(bias) or found.shift.any() else merged[:1]
-        return MatchResult(self, [node, *found.nodes], partial(self._convolve, found, weights))
-
-    def _convolve(self, found: Affine, weights: tuple[Array, ...], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        names = [g.make_initializer("scaled", array) for array in weights]
-        return [g.make_node("Conv", [found.source, *names], nodes[0].output, **nodes[0].attribute)]
+        return MatchResult(self, [*found.nodes[::-1], node], replaced_by("Conv", found.source, *weights, **node.attribute))
 
     examples = (
         Example(

@@ -66,12 +66,10 @@ class PadAveragePoolPattern(_PadWindow):
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
         return g.op.AveragePool(x, **attributes)
 
-    examples = (
-        Example(
-            "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
-            "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
-            "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}> "
+        "{ t = Pad(x, p) y = AveragePool <kernel_shape = [3], strides = [2]> (t) }",
+        "{ y = AveragePool <kernel_shape = [3], strides = [2], pads = [1, 1], count_include_pad = 1> (x) }",
     )
 
 
@@ -79,8 +77,7 @@ class PadConvPattern(_PadWindow):
     """Conv(Pad(x, 0), w, b) → Conv(x, w, b) with pads
 
     What: the convolution pads; the same for ConvInteger where the padding has the value of its zero point.
-    Why: saves a copy of its operand; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time of an
-    EfficientNet.
+    Why: saves a copy; with auto_pad=VALID, as TensorFlow's converter writes it, a fifth of the time of an EfficientNet.
     Refuses when:
     1. the padding is not constant, not with zeros, negative, or applies to batch or channels.
     2. the convolution chooses its padding itself (auto_pad is SAME_UPPER or SAME_LOWER).
@@ -154,12 +151,10 @@ class PadMaxPoolPattern(_PadWindow):
     def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any]) -> str:
         return g.op.MaxPool(x, **attributes)
 
-    examples = (
-        Example(
-            "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
-            "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
-            "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,c,h] x) => (float[n,c,k] y) <int64[6] p = {0, 0, 1, 0, 0, 1}, float low = {-inf}> "
+        "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
+        "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
     )
 
 

@@ -39,13 +39,10 @@ class Transforms(NamedTuple):
 
 
 def transforms(points: tuple[float, ...]) -> Transforms:
-    """The maps for polynomials that are multiplied by their values at some points and at infinity.
+    """The maps for polynomials that are multiplied by their values at n - 1 different points and at infinity.
 
-    After A. Lavin and S. Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; for any points by the construction of
-    A. Toom and S. Cook. They are computed in double precision and rounded once.
-
-    Args:
-        points: n - 1 different numbers.
+    After A. Lavin and S. Gray, *Fast Algorithms for Convolutional Neural Networks*, 2015; for any points by the construction
+    of A. Toom and S. Cook. They are computed in double precision and rounded once.
     """
     at, count = np.array(points), len(points) + 1
     last = np.zeros((1, count))
@@ -141,13 +138,7 @@ class _Winograd(EasyPatternOptimization):
 
 
 def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int]) -> Example:
-    """A convolution that keeps the size of an image; its weights are sines of squares.
-
-    Args:
-        points: the points of the transforms.
-        channels: of operand and result.
-        made: height and width, one of them not divisible by the tile.
-    """
+    """A convolution that keeps the size of an image, which tiles do not divide; its weights are sines of squares."""
     maps, tile = transforms(tuple(points)), len(points) - 1
     count, reach, (high, wide) = len(maps.weights), tile + _SIZE - 1, [-(-each // tile) for each in made]
     more = [high * tile - made[0], wide * tile - made[1]]
@@ -182,7 +173,7 @@ def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int])
     )
     return Example(
         f"{start} <{weights}> {{ {sines} y = Conv <pads = [1, 1, 1, 1]> (x, w) }}",
-        f"{start} <{weights}, {', '.join(constants)}> {{ {sines} {nodes} }}",
+        f"<{weights}, {', '.join(constants)}> {{ {sines} {nodes} }}",
     )
 
 
@@ -229,8 +220,7 @@ class ConvWinogradWidePattern(_Winograd):
 
     What: Winograd's algorithm: 36 products for each tile, channel and result, where the window takes 144.
     Why: measured 0.4 to 0.9 of the time of onnxruntime's CPU kernel. It errs by a millionth of the results, five times as much
-    as the window. The transformed weights take 4 times the bytes; `max_growth` says whether they are stored, or computed when a
-    session begins.
+    as the window. The transformed weights take 4 times the bytes: `max_growth` says whether they are stored.
     Refuses when:
     1. the window is not 3 by 3, has gaps or moves by more than one, or the convolution has groups.
     2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements take more than 64 MiB.

@@ -21,9 +21,7 @@ class NotWherePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, b: str) -> str:
         return g.op.Where(c, b, a)
 
-    examples = (
-        Example(
-            "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) y = Where(t, x, z) }",
-            "{ y = Where(c, z, x) }",
-        ),
+    examples = Example.only(
+        "agraph (bool[a,b] c, float[a,b] x, float[b] z) => (float[a,b] y) { t = Not(c) y = Where(t, x, z) }",
+        "{ y = Where(c, z, x) }",
     )

@@ -1,11 +1,12 @@
-from functools import partial
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import element_type
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, runs
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, runs
+
+from .._nodes import replaced_by
 
 _OPERATORS: Final = frozenset(
     (
@@ -60,7 +61,9 @@ class TruthFunctionPattern(PatternOptimization):
         before, after = sum(_COSTS.get(each.op_type, 1) for each in chain), _COSTS.get(op_type, 1)
         if (after, 1) >= (before, len(chain)) or (op_type == "Where" and not runs(g, "Where", name)):  # (3) (4)
             return self.none(chain[-1], msg="a choice would not be faster, or there is no kernel of Where")
-        return MatchResult(self, chain, partial(self._choice, op_type, values))
+        chosen = (values[1], values[0]) if op_type == "Where" else ()
+        to = element_type(values.dtype) if op_type == "Cast" else None
+        return MatchResult(self, chain, replaced_by(op_type, condition, *chosen, to=to))
 
     @staticmethod
     def _operator(values: np.ndarray) -> str:
@@ -82,13 +85,6 @@ class TruthFunctionPattern(PatternOptimization):
             operands.append(values if number is None else number.reshape(()))
         found = g.evaluate(node, operands)
         return found[0] if found is not None and found[0].shape == (2,) else None
-
-    def _choice(self, op_type: str, values: np.ndarray, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        inputs = nodes[0].input[:1]
-        if op_type == "Where":
-            inputs += tuple(g.make_initializer("", values[place], source="chosen") for place in (1, 0))
-        to = element_type(values.dtype) if op_type == "Cast" else None
-        return [g.make_node(op_type, inputs, nodes[-1].output, to=to)]
 
     examples = (
         Example(

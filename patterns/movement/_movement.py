@@ -40,9 +40,7 @@ class Rearrangement:
 def follow(shape: Shape, chain: Sequence[tuple[list[int] | None, Shape]]) -> Rearrangement | None:
     """The rearrangement that a chain makes, ``None`` when some axes have no factors in common that are known.
 
-    Args:
-        shape: of the source.
-        chain: for each node its permutation, ``None`` unless it is a Transpose, and the shape of its result.
+    The chain has for each node its permutation, ``None`` unless it is a Transpose, and the shape of its result.
     """
     factors: list[Dim] = []
     groups: list[list[_Factor]] = []
@@ -238,12 +236,8 @@ class Link(NamedTuple):
 def chain_above(g: GraphView, node: Node, most: int) -> list[Link]:
     """A movement and the nodes above it that move or change elements alone, read by nothing else, from a movement on.
 
-    The first node comes first; all shapes are known, and hold where a size is 0 at run time.
-
-    Args:
-        g: the graph.
-        node: the last node.
-        most: most movements, so that the time a graph takes stays proportional to its size.
+    The first node comes first; all shapes are known, and hold where a size is 0 at run time. The number of movements is
+    limited, so that the time a graph takes stays proportional to its size.
     """
     chain: list[Link] = []
     here: Node | None = node

@@ -199,13 +199,7 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
 
 
 class Source(NamedTuple):
-    """A Transpose through which a value enters a region.
-
-    Attributes:
-        node: the Transpose.
-        operand: its operand.
-        perm: its permutation.
-    """
+    """A Transpose through which a value enters a region, its operand, and its permutation."""
 
     node: Node
     operand: str

@@ -1,7 +1,7 @@
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 from xoptim.match.axes import REDUCING, reduced_axes
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 from .._shapes import same_dims
 
 
@@ -29,21 +29,18 @@ class ReduceReshapePattern(PatternOptimization):
         shape = [1 if i in axes else dim for i, dim in enumerate(source) if not kept or i not in axes]
         if not same_dims(shape, g.try_infer_shape(node.output[0])):  # (1)
             return self.none(node, msg="the result has another shape")
-        return MatchResult(self, [reduction, node], self.apply)
-
-    def apply(self, g: PatternRewriter, reduction: Node, node: Node) -> list[Node]:
-        attributes = {**reduction.attribute, "keepdims": 1 - reduction.get_attribute("keepdims")}
-        return [g.make_node(reduction.op_type, reduction.input, node.output, **attributes)]
+        toggled = {**reduction.attribute, "keepdims": 1 - kept}
+        return MatchResult(self, [reduction, node], replaced_by(reduction.op_type, *reduction.input, **toggled))
 
     examples = (
         Example(
             "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> "
             "{ m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
-            "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
+            "<int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
         ),
         Example(
             "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
             "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",
-            "agraph (float[a,b] x) => (int64[a,1] y) { y = ArgMax <axis = 1, keepdims = 1> (x) }",
+            "{ y = ArgMax <axis = 1, keepdims = 1> (x) }",
         ),
     )

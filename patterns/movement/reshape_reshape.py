@@ -32,7 +32,6 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         return g.op.Reshape(middle, shape, allowzero=g.capture("allowzero", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Find the target (1)."""
         last, target = m.nodes[1], known_values(g, m.shape)
         source, middle = g.try_infer_shape(m.x), g.try_infer_shape(last.input[0])
         if keeps_shape(g, last, m.x) and (m.allowzero == 1 or survives_zeros(middle, target)):  # (2)
@@ -40,7 +39,7 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         if m.allowzero == 1:
             return m.derive(target=m.shape)
         merged = merged_target(source, middle, target or ())
-        if target is None or merged is None:
+        if target is None or merged is None:  # (1)
             return self.none(last, msg="a 0 in the target may copy another size")
         if merged == list(target):
             return m.derive(target=m.shape)
@@ -55,17 +54,17 @@ class ReshapeReshapePattern(EasyPatternOptimization):
         Example(
             "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] s = {-1, 6}, int64[2] u = {-1, 12}> "
             "{ t = Reshape(x, s) y = Reshape(t, u) }",
-            "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] u = {-1, 12}> { y = Reshape(x, u) }",
+            "<int64[2] u = {-1, 12}> { y = Reshape(x, u) }",
         ),
         Example(
             "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] s = {24, -1}, int64[2] u = {0, -1}> "
             "{ t = Reshape(x, s) y = Reshape(t, u) }",
-            "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] u = {24, -1}> { y = Reshape(x, u) }",
+            "<int64[2] u = {24, -1}> { y = Reshape(x, u) }",
         ),
         Example(
             "agraph (float[2,a,6] x) => (float[2,a,6] y) <int64[2] s = {-1, 6}> "
             "{ t = Reshape(x, s) u = Shape(x) v = Reshape(t, u) y = Relu(v) }",
-            "agraph (float[2,a,6] x) => (float[2,a,6] y) { y = Relu(x) }",
+            "{ y = Relu(x) }",
         ),
     )
 
@@ -80,14 +79,11 @@ class FlattenReshapePattern(ReshapeReshapePattern):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """At any axis (1)."""
-        return self.last(g, g.op.Flatten(x, attributes=ANY), shape)
+        return self.last(g, g.op.Flatten(x, attributes=ANY), shape)  # (1)
 
-    examples = (
-        Example(
-            "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
-            "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { y = Reshape(x, s) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
+        "<int64[3] s = {-1, 2, 3}> { y = Reshape(x, s) }",
     )
 
 
@@ -101,7 +97,6 @@ class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        """Any axes (1)."""
         if g.option("squeeze"):
             return self.last(g, g.op.Squeeze(x, attributes=ANY), shape)
         return self.last(g, g.op.Unsqueeze(x, attributes=ANY), shape)
@@ -110,11 +105,11 @@ class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
         Example(
             "agraph (float[a,6] x) => (float[a,2,3] y) <int64[1] axes = {2}, int64[3] s = {0, 2, 3}> "
             "{ t = Unsqueeze(x, axes) y = Reshape(t, s) }",
-            "agraph (float[a,6] x) => (float[a,2,3] y) <int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
+            "<int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
         ),
         Example(
             "agraph (float[1,6,a] x) => (float[6,b] y) <int64[1] axes = {0}, int64[2] s = {0, -1}> "
             "{ t = Squeeze(x, axes) y = Reshape(t, s) }",
-            "agraph (float[1,6,a] x) => (float[6,b] y) <int64[2] s = {6, -1}> { y = Reshape(x, s) }",
+            "<int64[2] s = {6, -1}> { y = Reshape(x, s) }",
         ),
     )

@@ -42,10 +42,8 @@ class TransposeReducePattern(PatternOptimization):
         chosen = {"axis": axes[0]} if node.op_type.startswith("Arg") else {"axes": axes}
         return [g.make_node_check_opset(node.op_type, [source], node.output, "", "", **others, **chosen)]
 
-    examples = (
-        Example(
-            "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "
-            "{ t = Transpose <perm = [0, 2, 3, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
-            "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {1}> { y = ReduceMean <keepdims = 0> (x, k) }",
-        ),
+    examples = Example.only(
+        "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) y = ReduceMean <keepdims = 0> (t, k) }",
+        "<int64[1] k = {1}> { y = ReduceMean <keepdims = 0> (x, k) }",
     )

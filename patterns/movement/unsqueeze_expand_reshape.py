@@ -28,11 +28,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
         return g.op.Reshape(g.op.Expand(g.op.Unsqueeze(x, axes=g.capture("axes")), stretched), shape, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        before, between, after = (
-            g.try_infer_shape(m.x),
-            g.try_infer_shape(m.nodes[1].output[0]),
-            g.try_infer_shape(m.outputs[0]),
-        )
+        before, between, after = map(g.try_infer_shape, (m.x, m.nodes[1].output[0], m.outputs[0]))
         if before is None or between is None or after is None or not isinstance(m.axes, list) or len(m.axes) != 1:
             return self.none(m.nodes[0], msg="the shapes are unknown, or several axes are new")  # (1)
         if not reshapes_as_inferred(g, m.nodes[2]):  # (4)
@@ -53,12 +49,9 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, axis: int, places: np.ndarray) -> str:
         return g.op.Gather(x, places, axis=axis)
 
-    examples = (
-        Example(
-            "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) "
-            "<int64[1] k = {2}, int64[5] e = {1, 1, 3, 1, 1}, int64[4] t = {0, 6, -1, 4}> "
-            "{ u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }",
-            "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) <int64[6] i = {0, 0, 0, 1, 1, 1}> "
-            "{ y = Gather <axis = 1> (x, i) }",
-        ),
+    examples = Example.only(
+        "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) "
+        "<int64[1] k = {2}, int64[5] e = {1, 1, 3, 1, 1}, int64[4] t = {0, 6, -1, 4}> "
+        "{ u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }",
+        "<int64[6] i = {0, 0, 0, 1, 1, 1}> { y = Gather <axis = 1> (x, i) }",
     )

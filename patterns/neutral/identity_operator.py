@@ -8,10 +8,10 @@ from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
+from .._folding import constant
+from .._parts import FAR
 from .._proofs import keeps_shape
-
-_FAR = 2**31 - 1
-"""Exporters write this number, or the largest of 64 bits, for "to the end"."""
+from .._shapes import same_dims
 
 
 class _IdentityOperator(EasyPatternOptimization):
@@ -19,6 +19,55 @@ class _IdentityOperator(EasyPatternOptimization):
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x
+
+
+class BatchNormalizationPattern(_IdentityOperator):
+    """BatchNormalization(x, scale, bias, mean, variance) → x when the parameters are neutral
+
+    What: drops a normalization outside of training that multiplies by 1 and adds 0.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the mean or the bias is not zero, or scale and deviation, as the type rounds them, do not cancel.
+    """
+
+    exactness = "rounding"  # -0 + 0 is 0
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Constant, o: Constant, m: Constant, v: Constant) -> Symbol:
+        return g.op.BatchNormalization(x, s, o, m, v, epsilon=g.capture("epsilon"), momentum=ANY)
+
+    @np.errstate(all="ignore")  # what is not finite stays so
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        scale, bias, mean, variance = (constant(g, name) for name in (m.s, m.o, m.m, m.v))
+        # In the type of the parameters: an epsilon that rounding drops leaves a deviation of exactly 1.
+        inexact = (variance + variance.dtype.type(m.epsilon)).astype(scale.dtype) != 1
+        changes = (scale != 1).any() or bias.any() or mean.any() or inexact.any()
+        return not changes or self.none(m.nodes[0], msg="a parameter is not neutral")  # (1)
+
+    examples = Example.only(
+        "agraph (float[n,2] x) => (float[n,2] y) "
+        "<float[2] s = {1, 1}, float[2] o = {0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> "
+        "{ t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
+        "{ y = Relu(x) }",
+    )
+
+
+class CastPattern(_IdentityOperator):
+    """Cast(x, to=type of x) → x
+
+    What: drops a cast that changes nothing.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the type of x is unknown or another one.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Cast(x, to=g.capture("to"), attributes=ANY)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        return True if g.try_infer_type(m.x) == m.to else self.none(m.nodes[0], msg="the types differ or are unknown")  # (1)
+
+    examples = Example.only("agraph (float[a] x) => (float[a] y) { t = Cast <to = 1> (x) y = Relu(t) }", "{ y = Relu(x) }")
 
 
 class DropoutPattern(_IdentityOperator):
@@ -76,11 +125,10 @@ class IdentityClipPattern(_IdentityOperator):
                 return True
             return self.none(m.nodes[0], msg="the bounds are finite or left out")  # (1) (2)
         ends = np.iinfo(numpy_dtype(dtype)) if is_integer(dtype) else None
-        if ends is None or m.low not in (None, ends.min) or m.high not in (None, ends.max):  # (1)
-            return self.none(m.nodes[0], msg="the bounds are inside the range of the type")
-        return True
+        spans = ends is not None and m.low in (None, ends.min) and m.high in (None, ends.max)
+        return spans or self.none(m.nodes[0], msg="the bounds are inside the range of the type")  # (1)
 
-    examples = (Example("agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }"),)
+    examples = Example.only("agraph (int64[a,b] x) => (int64[a,b] y) { t = Clip(x) y = Neg(t) }", "{ y = Neg(x) }")
 
 
 class IdentityGatherPattern(_IdentityOperator):
@@ -103,15 +151,12 @@ class IdentityGatherPattern(_IdentityOperator):
         if shape is None or not inside or places != (shape[m.axis],):  # (1)
             return self.none(m.nodes[0], msg="not as many indices as positions")
         array = g.get_computed_constant(m.indices)
-        if array is None or not np.array_equal(array, np.arange(len(array))):  # (2)
-            return self.none(m.nodes[0], msg="the indices are not 0, 1, 2, ...")
-        return True
+        counts = array is not None and np.array_equal(array, np.arange(len(array)))
+        return counts or self.none(m.nodes[0], msg="the indices are not 0, 1, 2, ...")  # (2)
 
-    examples = (
-        Example(
-            "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -169,9 +214,8 @@ class IdentityResizePattern(_IdentityOperator):
             return keeps_shape(g, node) or self.none(node, msg="the sizes differ or are unknown")  # (1)
         name = m.scales if m.resize and node.opset >= 11 else m.first
         scales = g.get_computed_constant(name) if name else node.attribute.get("scales")
-        if scales is None or not np.size(scales) or not np.all(np.equal(scales, 1)):  # (1)
-            return self.none(node, msg="the scales are not 1, or unknown")
-        return True
+        keeps = scales is not None and np.size(scales) and np.all(np.equal(scales, 1))
+        return bool(keeps) or self.none(node, msg="the scales are not 1, or unknown")  # (1)
 
     examples = (
         Example(
@@ -204,7 +248,7 @@ class IdentitySlicePattern(_IdentityOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if any(step != 1 for step in m.steps or ()):  # (1)
             return self.none(m.nodes[0], msg=lambda: f"the steps are {m.steps}")
-        everything = all(s == 0 or s <= -_FAR for s in m.starts) and all(e >= _FAR for e in m.ends)
+        everything = all(s == 0 or s <= -FAR for s in m.starts) and all(e >= FAR for e in m.ends)
         return everything or keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
 
     examples = (
@@ -239,14 +283,11 @@ class IdentityTilePattern(_IdentityOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # (1) there are none for a tensor of rank 0
         repeats = g.get_ints(m.repeats)
-        if repeats is None or any(times != 1 for times in repeats):
-            return self.none(m.nodes[0], msg=lambda: f"the repetitions are {repeats}")
-        return True
+        once = repeats is not None and all(times == 1 for times in repeats)
+        return once or self.none(m.nodes[0], msg=lambda: f"the repetitions are {repeats}")
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
     )
 
 
@@ -271,6 +312,65 @@ class IdentityTransposePattern(_IdentityOperator):
     )
 
 
+class RangeGatherPattern(_IdentityOperator):
+    """Gather(x, Range(0, n, 1)) → x, when the axis has n positions
+
+    What: drops a Gather that takes everything in its place.
+    Why: it copies the whole tensor.
+    Refuses when:
+    1. the size of the axis is not known to be n.
+    """
+
+    interior = "keep"
+    min_opset = 11
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, n: Symbol) -> Symbol:
+        return g.op.Gather(x, g.op.Range(0, n, 1), axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        # The shape of the result of Range covers constants and symbols (1).
+        shape, counted = g.try_infer_shape(m.x), g.try_infer_shape(m.nodes[0].output[0])
+        inside = shape is not None and -len(shape) <= m.axis < len(shape)
+        fits = shape is not None and inside and counted == (shape[m.axis],)
+        return fits or self.none(m.nodes[1], msg="not as many positions as are counted")
+
+    examples = Example.only(
+        "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
+        "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",
+        "{ y = Neg(x) }",
+    )
+
+
+class ShapeBasedSlicePattern(_IdentityOperator):
+    """Slice(x, ...) → x, when the shape stays
+
+    What: drops a Slice by steps of 1 whose result has the shape of x: all of x, then.
+    Why: it copies the whole tensor, and the chain that computes its bounds is left without a reader.
+    Refuses when:
+    1. a shape is unknown, or the two differ.
+    2. a step is not known to be 1: a reversed axis keeps its size too.
+    """
+
+    min_opset = 10
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, starts: Symbol, ends: Symbol, axes: Optional, steps: Optional
+    ) -> Symbol:
+        return g.op.Slice(x, starts, ends, axes, steps)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if not same_dims(g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])):  # (1)
+            return self.none(m.nodes[0], msg="the shape changes or is unknown")
+        forward = not m.steps or set(g.get_ints(m.steps) or [0]) == {1}
+        return forward or self.none(m.nodes[0], msg="the steps are not known to be 1")  # (2)
+
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] one = {1}> "
+        "{ d = Shape(x) n = Gather(d, one) s = Slice(x, zero, n, one) y = Neg(s) }",
+        "{ y = Neg(x) }",
+    )
+
+
 class SplitOnePattern(_IdentityOperator):
     """Split(x) into one part → x
 
@@ -287,9 +387,8 @@ class SplitOnePattern(_IdentityOperator):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
-        if len(node.output) > 1 or node.attribute.get("num_outputs", 1) != 1:  # (1)
-            return self.none(node, msg="there are several parts")
-        return True
+        alone = len(node.output) == node.attribute.get("num_outputs", 1) == 1
+        return alone or self.none(node, msg="there are several parts")  # (1)
 
     examples = (
         Example(

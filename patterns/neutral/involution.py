@@ -28,7 +28,7 @@ class NegNegPattern(_Involution):
 
     operator = "Neg"
 
-    examples = (Example("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }", "{ y = Relu(x) }"),)
+    examples = Example.only("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }", "{ y = Relu(x) }")
 
 
 class NotNotPattern(_Involution):
@@ -42,6 +42,6 @@ class NotNotPattern(_Involution):
 
     operator = "Not"
 
-    examples = (
-        Example("agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }", "{ y = And(x, z) }"),
+    examples = Example.only(
+        "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }", "{ y = And(x, z) }"
     )

@@ -10,6 +10,14 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
 from .identity_operator import _IdentityOperator
 
+_ABOUT = """
+
+What: drops an operation whose constant operand changes nothing.
+Why: each one reads and writes the whole tensor.
+Refuses when:
+1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
+"""
+
 
 class _NeutralElement(_IdentityOperator):
     """An operator whose constant operand leaves the other one unchanged.
@@ -26,6 +34,8 @@ class _NeutralElement(_IdentityOperator):
         return getattr(g.op, self.operator)(x, self.element)  # (1)
 
     def __init_subclass__(cls) -> None:
+        if cls.__doc__ and "What:" not in cls.__doc__:
+            cls.__doc__ += _ABOUT
         kind, reader = ("bool", "Not") if isinstance(cls.element, bool) else ("float", "Neg")
         tensors = f"agraph ({kind}[a,b] x) => ({kind}[a,b] y)"
         cls.examples = (
@@ -64,31 +74,18 @@ class NeutralSubPattern(_NeutralElement):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # Check the sign, which a comparison with 0 ignores.
         zero = g.get_computed_constant(m.nodes[0].input[1])
-        if zero is None or np.signbit(zero.astype(np.float64)).any():  # (2)
-            return self.none(m.nodes[0], msg="the constant is -0")
-        return True
+        positive = zero is not None and not np.signbit(zero.astype(np.float64)).any()
+        return positive or self.none(m.nodes[0], msg="the constant is -0")  # (2)
 
 
 class NeutralMulPattern(_NeutralElement):
-    """x · 1 → x
-
-    What: drops an operation whose constant operand changes nothing.
-    Why: each one reads and writes the whole tensor.
-    Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
-    """
+    """x · 1 → x"""
 
     operator, element = "Mul", 1
 
 
 class NeutralDivPattern(_NeutralElement):
-    """x / 1 → x
-
-    What: drops an operation whose constant operand changes nothing.
-    Why: each one reads and writes the whole tensor.
-    Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
-    """
+    """x / 1 → x"""
 
     operator, element = "Div", 1
 
@@ -108,24 +105,12 @@ class NeutralPowPattern(_NeutralElement):
 
 
 class NeutralAndPattern(_NeutralElement):
-    """x and true → x
-
-    What: drops an operation whose constant operand changes nothing.
-    Why: each one reads and writes the whole tensor.
-    Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
-    """
+    """x and true → x"""
 
     operator, element = "And", True
 
 
 class NeutralOrPattern(_NeutralElement):
-    """x or false → x
-
-    What: drops an operation whose constant operand changes nothing.
-    Why: each one reads and writes the whole tensor.
-    Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
-    """
+    """x or false → x"""
 
     operator, element = "Or", False

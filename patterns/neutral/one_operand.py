@@ -27,8 +27,8 @@ class ConcatOnePattern(_OneOperand):
 
     operators = ("Concat",)
 
-    examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }", "{ y = Relu(x) }"),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }", "{ y = Relu(x) }"
     )
 
 

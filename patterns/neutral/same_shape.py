@@ -57,10 +57,8 @@ class ExpandPattern(_SameShape):
     def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
         return g.op.Expand(x, shape)
 
-    examples = (
-        Example(
-            "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }", "{ y = Relu(x) }"
-        ),
+    examples = Example.only(
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }", "{ y = Relu(x) }"
     )
 
 
@@ -76,7 +74,7 @@ class IdentityFlattenPattern(_SameShape):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Flatten(x, attributes=ANY)
 
-    examples = (Example("agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }", "{ y = Relu(x) }"),)
+    examples = Example.only("agraph (float[a,b] x) => (float[a,b] y) { t = Flatten(x) y = Relu(t) }", "{ y = Relu(x) }")
 
 
 class IdentitySqueezePattern(_SameShape):
@@ -103,8 +101,7 @@ class IdentitySqueezePattern(_SameShape):
 class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
-    What: drops a reduction of one element at a time that keeps the axes, and one over no axis. The sum of -0
-    alone is 0 in some kernels.
+    What: drops a reduction of single elements that keeps the axes, and one over no axis. Some kernels add up -0 alone to 0.
     Why: it copies the whole tensor.
     Refuses when:
     1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.

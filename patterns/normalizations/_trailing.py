@@ -11,13 +11,7 @@ from .._folding import Array, constant, doubles, rounded
 
 
 def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> tuple[int, ...] | None:
-    """Lengths of the last axes when a reduction is over just these and they are positive numbers, else ``None``.
-
-    Args:
-        g: the graph.
-        x: the operand of the reduction.
-        axes: of the reduction, in any order, negative or not.
-    """
+    """Lengths of the last axes when a reduction is over just these and they are positive numbers, else ``None``."""
     shape = g.try_infer_shape(x)
     if shape is None or not axes:
         return None
@@ -29,14 +23,7 @@ def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> tuple[int, ...]
 
 
 def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
-    """Whether a parameter of a normalization has the shape of another one, or is a constant that broadcasts to it.
-
-    Args:
-        g: the graph.
-        parameter: the parameter to test.
-        like: the other one.
-        x: the normalized tensor.
-    """
+    """Whether a parameter of the normalized tensor x has the shape of another one, or is a constant that broadcasts to it."""
     given, wanted, rank = g.try_infer_shape(parameter), g.try_infer_shape(like), g.info(x).rank
     if given is None or wanted is None or rank is None or len(wanted) > rank:
         return False
@@ -72,19 +59,12 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
 
 @np.errstate(all="ignore")
 def shifted(g: GraphView, bias: str, shift: str, like: str) -> Array | str:
-    """A bias of a normalization (or none) plus a shift that `same_trailing` accepts.
+    """A bias of a normalization, or none, plus a shift that `same_trailing` accepts, as a constant of the shape of the scale.
 
-    Args:
-        g: the graph.
-        bias: name of the bias, or empty.
-        shift: the summand.
-        like: the scale, of the shape that the bias must have.
-
-    Returns:
-        A constant; or the shift when it is computed and there is no bias.
+    It is the shift itself when that is computed and there is no bias.
 
     Raises:
-        Declined: when neither applies, or the constant leaves the range of its type.
+        Declined: when the shift is computed and there is a bias, or the constant leaves the range of its type.
     """
     if not bias and not g.is_constant(shift):
         return shift

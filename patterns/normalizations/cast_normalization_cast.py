@@ -59,13 +59,11 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Optional) -> Symbol:
         return self.between_casts(g, x, scale, bias)
 
-    examples = (
-        Example(
-            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
-            "{ w = Cast <to = 1> (x) t = LayerNormalization <epsilon = 0.001> (w, s, b) y = Cast <to = 10> (t) }",
-            "<float[2] s = {2, 3}, float[2] b = {1, 0}> { t = Cast <to = 10> (s) u = Cast <to = 10> (b) "
-            "y = LayerNormalization <axis = -1, epsilon = 0.001> (x, t, u) }",
-        ),
+    examples = Example.only(
+        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}, float[2] b = {1, 0}> "
+        "{ w = Cast <to = 1> (x) t = LayerNormalization <epsilon = 0.001> (w, s, b) y = Cast <to = 10> (t) }",
+        "<float[2] s = {2, 3}, float[2] b = {1, 0}> { t = Cast <to = 10> (s) u = Cast <to = 10> (b) "
+        "y = LayerNormalization <axis = -1, epsilon = 0.001> (x, t, u) }",
     )
 
 
@@ -88,13 +86,11 @@ class CastRMSNormalizationCastPattern(_CastNormalizationCast):
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
         return self.between_casts(g, x, scale)
 
-    examples = (
-        Example(
-            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
-            "{ w = Cast <to = 1> (x) t = RMSNormalization <epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-            "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
-            opset=23,
-        ),
+    examples = Example.only(
+        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
+        "{ w = Cast <to = 1> (x) t = RMSNormalization <epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
+        "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, t) }",
+        opset=23,
     )
 
 
@@ -120,11 +116,8 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
         return self.between_casts(g, x, scale)
 
-    examples = (
-        Example(
-            "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { w = Cast <to = 1> (x) "
-            "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
-            "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = SimplifiedLayerNormalization <axis = -1, "
-            "epsilon = 0.001> (x, t) }",
-        ),
+    examples = Example.only(
+        "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { w = Cast <to = 1> (x) "
+        "t = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (w, s) y = Cast <to = 10> (t) }",
+        "<float[2] s = {2, 3}> { t = Cast <to = 10> (s) y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, t) }",
     )

@@ -53,4 +53,4 @@ class LRNConvPattern(EasyPatternOptimization):
         f"<int64[1] i = {{1}}, {_weights}> {{ q = Mul(x, x) u = Unsqueeze(q, i) "
         f"m = {_conv} t = Squeeze(m, i) r = Sqrt(t) v = Sqrt(r) p = Mul(r, v) y = Div(x, p) }}"
     )
-    examples = (Example(f"{_start} {{ y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }}", f"{_start} {_after}"),)
+    examples = Example.only(f"{_start} {{ y = LRN <size = 5, alpha = 0.25, bias = 2.0> (x) }}", f"{_start} {_after}")

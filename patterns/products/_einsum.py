@@ -6,14 +6,10 @@ from typing import NamedTuple
 
 
 def parse(equation: str, operands: int) -> tuple[list[str], str] | None:
-    """The letters of the operands and of the result.
+    """The letters of the operands and of the result of an equation such as ``"bij,bjk->bik"``.
 
-    Args:
-        equation: as in the attribute, ``"bij,bjk->bik"``; without arrow the result has the letters that occur once, sorted.
-        operands: the required number.
-
-    Returns:
-        ``None`` for an equation with an ellipsis, with a letter twice in one term, or with one in the result only.
+    Without arrow the result has the letters that occur once, sorted. ``None`` for an equation for another number of operands,
+    with an ellipsis, with a letter twice in one term, or with one in the result only.
     """
     terms, arrow, result = equation.replace(" ", "").partition("->")
     letters = terms.split(",")
@@ -69,13 +65,7 @@ def arrange(letters: str, wanted: Sequence[str]) -> Operand:
 
 
 def products(letters: Sequence[str], result: str, constant: Sequence[bool]) -> Iterator[Product]:
-    """All ways to do a product of two tensors by one MatMul.
-
-    Args:
-        letters: of the operands.
-        result: letters of the result.
-        constant: the operands that are constant, so that changes to them cost nothing.
-    """
+    """All ways to do a product of two tensors, given by their letters, by one MatMul; changes to constants cost nothing."""
     a, b = letters
     summed = [c for c in a if c in b and c not in result]
     if len(summed) != 1 or set(a + b) - set(result) != set(summed):

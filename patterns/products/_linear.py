@@ -42,10 +42,7 @@ class Linear(NamedTuple):
 def linear_above(g: GraphView, name: str, reader: Node) -> Linear | Node | None:
     """The nodes from linear layers down to a result; when it does not come from them alone, the first other node, if any.
 
-    Args:
-        g: the graph.
-        name: the result.
-        reader: the only node that reads it; no other node than those found reads a result in between.
+    Only ``reader`` reads the result, and no node but those found reads a result in between.
     """
     found = _followed(g, name, Linear({}, [], []))
     if not isinstance(found, Linear):

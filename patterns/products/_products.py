@@ -8,16 +8,10 @@ from xoptim.match import GraphView, runs
 
 
 def contracts(g: GraphView, a: str, b: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a product of matrices is known to add up at least one term for each element.
+    """Whether a product of matrices (``transA``, ``transB``) is known to add up at least one term for each element.
 
     onnxruntime computes a product over an axis of length 0 wrongly: FusedMatMul with a transposed operand returns
     uninitialized memory, and Gemm adds its bias without ``beta``.
-
-    Args:
-        g: the graph.
-        a: the left operand.
-        b: the right operand.
-        attributes: ``transA`` and ``transB`` of the product, if it has them.
     """
     places = ((a, -2 if attributes.get("transA") else -1), (b, -1 if attributes.get("transB") else -2))
     shapes = ((g.try_infer_shape(name), place) for name, place in places)

@@ -1,4 +1,4 @@
-"""Gemm followed by a sum."""
+"""Products followed by a sum."""
 
 from typing import Any
 
@@ -6,19 +6,27 @@ from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._folding import Array, constant, doubles, rounded
+from .._shapes import broadcasts_to
 from ._products import contracts
 
 
 class _GemmSum(EasyPatternOptimization):
-    """A sum that becomes the bias of a Gemm."""
+    """A product and a summand ``c`` that becomes the bias of a Gemm."""
 
     phase = "specialize"
     priority = 2
     exactness = "rounding"
 
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, bias: str | Array, attributes: dict[str, Any]) -> str:
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if not broadcasts_to(g, m.c, m.nodes[0].output[0]):  # (2)
+            return self.none(m.nodes[1], msg="the bias is not known to broadcast to the product")
+        return m.derive(bias=m.c)
+
+    def apply_pattern(
+        self, g: PatternRewriter, a: str, b: str, bias: str | Array, attributes: dict[str, Any] | None = None
+    ) -> str:
         # ``beta`` is 1: its former value multiplied another bias, or none.
-        return g.op.Gemm(a, b, bias, **{name: value for name, value in attributes.items() if name != "beta"})
+        return g.op.Gemm(a, b, bias, **{name: value for name, value in (attributes or {}).items() if name != "beta"})
 
 
 class GemmAddPattern(_GemmSum):
@@ -36,14 +44,6 @@ class GemmAddPattern(_GemmSum):
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
         y = g.op.Gemm(a, b, None, attributes=g.capture("attributes"))
         return g.op.Sum(y, c) if g.option("several") else g.op.Add(y, c)  # (1)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        product, bias = g.try_infer_shape(m.nodes[0].output[0]), g.try_infer_shape(m.c)
-        if product is None or bias is None or len(bias) > 2:  # (2)
-            return self.none(m.nodes[1], msg="the shape of the bias is unknown, or it has too many axes")
-        if any(d not in (1, axis) for d, axis in zip(bias[::-1], product[::-1], strict=False)):
-            return self.none(m.nodes[1], msg="the bias does not broadcast to the product")
-        return m.derive(bias=m.c)
 
     examples = (
         Example(
@@ -89,10 +89,31 @@ class GemmBiasAddPattern(_GemmSum):
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(bias=bias)
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
-            "{ t = Gemm <beta = 0.5> (x, w, c) y = Add(t, d) }",
-            "<float[2] c = {6, 8}> { y = Gemm(x, w, c) }",
-        ),
+    examples = Example.only(
+        "agraph (float[n,4] x, float[4,2] w) => (float[n,2] y) <float[2] c = {2, 4}, float[2] d = {5, 6}> "
+        "{ t = Gemm <beta = 0.5> (x, w, c) y = Add(t, d) }",
+        "<float[2] c = {6, 8}> { y = Gemm(x, w, c) }",
+    )
+
+
+class MatMulAddPattern(_GemmSum):
+    """Add(MatMul(a, b), c) → Gemm(a, b, c)
+
+    What: adds the bias while the product is computed.
+    Why: saves one pass over the result.
+    Refuses when:
+    1. a or b is not a matrix, or the type is not a floating-point one (Gemm has no kernel for integers).
+    2. c would have to be broadcast otherwise than to the shape of the product.
+    """
+
+    min_opset = 7
+    operand_types = {"a": FLOATS}  # (1)
+    operand_ranks = {"a": 2, "b": 2}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Symbol) -> Symbol:
+        return g.op.Add(g.op.MatMul(a, b), c)
+
+    examples = Example.only(
+        "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { t = MatMul(x, w) y = Add(b, t) }",
+        "<float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
     )

@@ -13,8 +13,7 @@ class MatMulMulPattern(PatternOptimization):
     """Transpose(Reshape(x · w + b)) · s → Transpose(Reshape(x · (w · s) + b · s))
 
     What: multiplies the constants of a linear layer by the number that its result is multiplied with, or divided by, later:
-    directly, or after any operators that are linear, such as movements, a rotary embedding, and the product of queries with
-    keys.
+    directly, or after operators that are linear, such as movements, a rotary embedding, the product of queries with keys.
     Why: saves one pass over the result. It runs last, so that patterns that recognize attention match the number.
     Refuses when:
     1. the factor is not a constant with one element, is zero or not finite, or broadcasting would change the shape.

@@ -13,8 +13,7 @@ from .._nodes import is_op
 class MatMulSplitPattern(PatternOptimization):
     """Split(MatMul(x, w) + b), some parts unread → Split(MatMul(x, fewer columns of w) + fewer of b); Gemm likewise
 
-    What: leaves out the columns of the weight that only unread parts are made of. A part that is read alone is the product
-    itself.
+    What: leaves out the columns of the weight that only unread parts are made of. A part read alone is the product itself.
     Why: they are not computed. Measured 0.57 to 0.70 of the time where a third or half of the columns goes, 0.93 for 1 of 64.
     Refuses when:
     1. every part is read, or none is, or the size of a part is not known.

@@ -1,11 +1,10 @@
-from functools import partial
-
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._affine import affine_above
-from .._folding import Array, constant, doubles, rounded
+from .._folding import constant, doubles, rounded
+from .._nodes import replaced_by
 
 
 class MulMatMulPattern(PatternOptimization):
@@ -17,8 +16,7 @@ class MulMatMulPattern(PatternOptimization):
     Refuses when:
     1. the weight is not a constant matrix, is computed, in an external file, or used elsewhere too (there would be two copies).
     2. the weight is not finite, or the left operand is transposed.
-    3. the constant differs along another axis than the last one, changes the shape, or is not finite; a factor is very large or
-       small; something else reads the product.
+    3. the constant differs along another axis, changes the shape or is not finite, a factor is extreme, or is read elsewhere.
     4. a new constant leaves the range of its type.
     """
 
@@ -46,12 +44,8 @@ class MulMatMulPattern(PatternOptimization):
             return self.none(node, msg="the left operand is transposed, or the weight is not finite")
         factors = found.scale.reshape((1, -1) if side else (-1, 1))
         scaled = rounded(doubles(g, weight) * factors, constant(g, weight).dtype, summed=side)  # (4)
-        return MatchResult(self, [node, *found.nodes], partial(self._multiply, found.source, scaled))
-
-    def _multiply(self, source: str, scaled: Array, g: PatternRewriter, *nodes: Node) -> list[Node]:
-        node = nodes[0]
-        weight = g.make_initializer("scaled", scaled)
-        return [g.make_node(node.op_type, [source, weight, *node.input[2:]], node.output, **node.attribute)]
+        product = replaced_by(node.op_type, found.source, scaled, *node.input[2:], **node.attribute)
+        return MatchResult(self, [*found.nodes[::-1], node], product)
 
     examples = (
         Example(

@@ -12,8 +12,7 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     What: multiplies x in its own shape, and adds only if there is a bias.
     Why: no shapes are computed; runtimes that are faster with Gemm merge the axes themselves.
     Refuses when:
-    1. the shapes are unknown, or other axes than those before the last one are merged and split, unless a constant Reshape
-       does the rest.
+    1. shapes are unknown, or other axes than those before the last are merged and split, and no constant Reshape does the rest.
     2. the product is scaled, or an operand transposed.
     3. b is more than one row.
     4. a computed size may be 0 at run time: it would copy another size in its place.
@@ -49,11 +48,9 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         product = g.op.MatMul(rows, w)
         return g.op.Add(product, b) if bias else product
 
-    examples = (
-        Example(
-            "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) "
-            "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> "
-            "{ f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
-            "{ p = MatMul(x, w) y = Add(p, b) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) "
+        "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> "
+        "{ f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
+        "{ p = MatMul(x, w) y = Add(p, b) }",
     )

@@ -31,17 +31,14 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
             return self.none(m.nodes[1], msg="not a product of rows of several axes")
         if reason := why_not(g, m.x, m.w):  # (1) (2)
             return self.none(m.nodes[1], msg=reason)
-        if g.is_constant(m.w) and elements(g, m.w) < LEAST:  # (3)
-            return self.none(m.nodes[0], msg="the constant is small")
-        return True
+        is_large = not g.is_constant(m.w) or elements(g, m.w) >= LEAST
+        return is_large or self.none(m.nodes[0], msg="the constant is small")  # (3)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str) -> str:
         return times_transposed(g, x, w)
 
-    examples = (
-        Example(
-            "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
-            "<int64[2] f = {-1, 4}, int64[1] n = {3}> { r = Reshape(x, f) p = Gemm <transB = 1> (r, w) "
-            "q = Shape <start = 0, end = -1> (x) u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
-        ),
+    examples = Example.only(
+        "agraph (float[b,s,4] x, float[3,4] w) => (float[b,s,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
+        "<int64[2] f = {-1, 4}, int64[1] n = {3}> { r = Reshape(x, f) p = Gemm <transB = 1> (r, w) "
+        "q = Shape <start = 0, end = -1> (x) u = Concat <axis = 0> (q, n) y = Reshape <allowzero = 1> (p, u) }",
     )

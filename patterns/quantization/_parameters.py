@@ -27,13 +27,7 @@ _MARGIN: Final = 0.25
 
 
 class Parameters(NamedTuple):
-    """How a tensor is quantized.
-
-    Attributes:
-        scales: one, or one for each part along the axis.
-        zeros: zero points, as many.
-        axis: counted from the front; ``None`` for one scale.
-    """
+    """How a tensor is quantized: a scale and a zero point for each part along an axis, counted from the front, or for all."""
 
     scales: np.ndarray
     zeros: np.ndarray

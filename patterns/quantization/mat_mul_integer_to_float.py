@@ -64,7 +64,6 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
         Example(
             f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
             "{ i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) y = Add(q, k) }",
-            f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
             "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
         ),
         Example(

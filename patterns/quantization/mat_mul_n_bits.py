@@ -93,14 +93,12 @@ class MatMulNBitsPattern(PatternOptimization):
 
     _ones = ", ".join(["1"] * 16)
     _more = ", ".join(["129"] * 16)
-    examples = (
-        Example(
-            f"agraph (float[n,16] x) => (float[n,1] y) <int8[16,1] w = {{{_ones}}}, float[1,1] s = {{0.5}}> "
-            "{ d = DequantizeLinear <axis = 0, block_size = 16> (w, s) y = MatMul(x, d) }",
-            f"<uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> {{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = "
-            f"8, block_size = 16> (x, w, s) }}",
-            opset=21,
-        ),
+    examples = Example.only(
+        f"agraph (float[n,16] x) => (float[n,1] y) <int8[16,1] w = {{{_ones}}}, float[1,1] s = {{0.5}}> "
+        "{ d = DequantizeLinear <axis = 0, block_size = 16> (w, s) y = MatMul(x, d) }",
+        f"<uint8[1,1,16] w = {{{_more}}}, float[1,1] s = {{0.5}}> {{ y = com.microsoft.MatMulNBits <K = 16, N = 1, bits = "
+        f"8, block_size = 16> (x, w, s) }}",
+        opset=21,
     )
 
 

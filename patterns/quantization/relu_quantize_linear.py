@@ -29,9 +29,8 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # Beyond the bounds, there are the ends of the integers alone.
         low, high = (0.0, None) if m.relu else (m.low, m.high)
-        if not saturates(g, m.nodes[-1], low, high):  # (1) (2) (3)
-            return self.none(m.nodes[0], msg="a bound lies inside of the range of the integers, or that is not known")
-        return True
+        outside = saturates(g, m.nodes[-1], low, high)  # (1) (2) (3)
+        return outside or self.none(m.nodes[0], msg="a bound lies inside of the range of the integers, or that is not known")
 
     def apply_pattern(self, g: PatternRewriter, x: str, s: str, z: str, others: dict[str, Any]) -> str:
         return g.op.QuantizeLinear(x, s, z or None, **others)

@@ -2,7 +2,7 @@ import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._slices import part_of
+from .._parts import part_of
 
 
 class RotaryEmbeddingPartPattern(EasyPatternOptimization):

@@ -41,9 +41,7 @@ class ConstantOfShapeCastPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, sizes: str, value: np.ndarray) -> str:
         return g.op.ConstantOfShape(sizes, value=numpy_helper.from_array(value))
 
-    examples = (
-        Example(
-            "agraph (int64[2] s) => (bool[a,b] y) { c = ConstantOfShape <value = float[1] {1}> (s) y = Cast <to = 9> (c) }",
-            "{ y = ConstantOfShape <value = bool[1] {1}> (s) }",
-        ),
+    examples = Example.only(
+        "agraph (int64[2] s) => (bool[a,b] y) { c = ConstantOfShape <value = float[1] {1}> (s) y = Cast <to = 9> (c) }",
+        "{ y = ConstantOfShape <value = bool[1] {1}> (s) }",
     )

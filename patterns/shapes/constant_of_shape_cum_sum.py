@@ -48,11 +48,9 @@ class ConstantOfShapeCumSumPattern(PatternOptimization):
         line = g.make_initializer("", sums, source="sums")
         return [*proof, *g.created, g.make_node("Expand", [line, sizes], node.output)]
 
-    examples = (
-        Example(
-            "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> "
-            "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = CumSum(c, k) }",
-            "<float[1,3,1] n = {1, 2, 3}> { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) "
-            "y = Expand(n, t) }",
-        ),
+    examples = Example.only(
+        "agraph (float[b,3,2] x) => (float[b,3,2] y) <int64 k = {1}> "
+        "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = CumSum(c, k) }",
+        "<float[1,3,1] n = {1, 2, 3}> { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) t = Shape(c) "
+        "y = Expand(n, t) }",
     )

@@ -20,20 +20,16 @@ class ExpandExpandPattern(EasyPatternOptimization):
         return g.op.Expand(g.op.Expand(x, s), t)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        """Broadcast x and t (1)."""
         sizes = g.info(m.t).data or g.get_ints(m.t)
         alone = broadcast_shapes(g.try_infer_shape(m.x), None if sizes is None else tuple(sizes))
-        if not same_dims(alone, g.try_infer_shape(m.outputs[0])):
-            return self.none(m.nodes[1], msg="both are needed for the shape")
-        return True
+        fits = same_dims(alone, g.try_infer_shape(m.outputs[0]))
+        return fits or self.none(m.nodes[1], msg="both are needed for the shape")  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, t: str) -> str:
         return g.op.Expand(x, t)
 
-    examples = (
-        Example(
-            "agraph (float[1,1] x) => (float[3,4] y) <int64[2] s = {1, 4}, int64[2] t = {3, 4}> "
-            "{ e = Expand(x, s) y = Expand(e, t) }",
-            "agraph (float[1,1] x) => (float[3,4] y) <int64[2] t = {3, 4}> { y = Expand(x, t) }",
-        ),
+    examples = Example.only(
+        "agraph (float[1,1] x) => (float[3,4] y) <int64[2] s = {1, 4}, int64[2] t = {3, 4}> "
+        "{ e = Expand(x, s) y = Expand(e, t) }",
+        "<int64[2] t = {3, 4}> { y = Expand(x, t) }",
     )

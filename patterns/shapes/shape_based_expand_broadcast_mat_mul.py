@@ -38,10 +38,8 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
         return g.op.MatMul(a, b)
 
-    examples = (
-        Example(
-            "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) <int64[3] s = {5, 3, 2}> "
-            "{ e = Expand(a, s) y = MatMul(e, b) }",
-            "{ y = MatMul(a, b) }",
-        ),
+    examples = Example.only(
+        "agraph (float[1,3,2] a, float[5,2,m] b) => (float[5,3,m] y) <int64[3] s = {5, 3, 2}> "
+        "{ e = Expand(a, s) y = MatMul(e, b) }",
+        "{ y = MatMul(a, b) }",
     )

@@ -38,10 +38,8 @@ class ShapeBasedSliceEndPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, starts: str, last: list[int], axes: str, steps: str) -> str:
         return g.op.Slice(x, starts, np.array(last, dtype=np.int64), axes, steps)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) <int64[1] one = {1}, int64[1] k = {0}> "
-            "{ n = Size(z) e = Unsqueeze(n, k) y = Slice(x, one, e, one) }",
-            "<int64[1] one = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, one, e, one) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x, bool[b] z) => (float[a,c] y) <int64[1] one = {1}, int64[1] k = {0}> "
+        "{ n = Size(z) e = Unsqueeze(n, k) y = Slice(x, one, e, one) }",
+        "<int64[1] one = {1}, int64[1] e = {9223372036854775807}> { y = Slice(x, one, e, one) }",
     )

@@ -1,6 +1,8 @@
-from functools import partial
+import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+
+from .._nodes import replaced_by
 
 
 class ShapeResizePattern(PatternOptimization):
@@ -30,16 +32,11 @@ class ShapeResizePattern(PatternOptimization):
         numbers = [size for axis in axes if isinstance(size := sizes[axis], int)]
         if not numbers or len(numbers) < len(axes):  # (3)
             return self.none(node, msg="a size is computed, or all sizes are the operand's")
-        return MatchResult(self, [node], partial(self._listed, axes, numbers))
+        listed = {**node.attribute, "axes": axes}
+        return MatchResult(self, [node], replaced_by("Resize", *node.input[:3], np.array(numbers), **listed))
 
-    def _listed(self, axes: list[int], numbers: list[int], g: PatternRewriter, node: Node) -> list[Node]:
-        sizes = g.make_initializer("", numbers, source="sizes")
-        return [g.make_node("Resize", [*node.input[:3], sizes], node.output, **{**node.attribute, "axes": axes})]
-
-    examples = (
-        Example(
-            "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
-            '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
-            '<int64[2] c = {8, 11}> { y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
-        ),
+    examples = Example.only(
+        "agraph (float[a,b,4,5] x) => (float[a,b,8,11] y) <int64[2] c = {8, 11}> "
+        '{ s = Shape <end = 2> (x) z = Concat <axis = 0> (s, c) y = Resize <mode = "linear"> (x, , , z) }',
+        '<int64[2] c = {8, 11}> { y = Resize <axes = [2, 3], mode = "linear"> (x, , , c) }',
     )

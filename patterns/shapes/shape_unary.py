@@ -1,9 +1,7 @@
-from functools import partial
-
 from xoptim.facts.families import SHAPE_KEEPING
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 
 class ShapeUnaryPattern(PatternOptimization):
@@ -26,14 +24,9 @@ class ShapeUnaryPattern(PatternOptimization):
             producer = g.node_before(name)
         if name == node.input[0]:  # (1)
             return self.none(node, msg="its operand is not made by an operator that keeps the shape")
-        return MatchResult(self, [node], partial(self._ask, name))
+        return MatchResult(self, [node], replaced_by(node.op_type, name, **node.attribute))
 
-    def _ask(self, name: str, g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node(node.op_type, [name], node.output, **node.attribute)]
-
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
-            "{ n = NonZero(x) y = Shape(n) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,b] x) => (int64[2] y) { n = NonZero(x) t = Cast <to = 1> (n) r = Exp(t) y = Shape(r) }",
+        "{ n = NonZero(x) y = Shape(n) }",
     )

@@ -1,8 +1,6 @@
-from functools import partial
-from typing import Any
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
-
+from .._nodes import replaced_by
 from .._shapes import axes_part, find_run, measured_tensors
 
 
@@ -32,11 +30,9 @@ class ShapeVectorPattern(PatternOptimization):
         for name, shape in candidates:
             start = find_run(shape, info.data)
             if start is not None and (len(shape) == len(info.data) or g.main_opset >= 15):
-                return MatchResult(self, [node], partial(self._ask, name, axes_part(shape, start, len(info.data))))
+                part = axes_part(shape, start, len(info.data))
+                return MatchResult(self, [node], replaced_by("Shape", name, **part))
         return self.none(node, msg="no tensor has these axes in a row")  # (2)
-
-    def _ask(self, name: str, part: dict[str, Any], g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("Shape", [name], node.output, **part)]
 
     examples = (
         Example(

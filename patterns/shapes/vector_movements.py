@@ -1,11 +1,10 @@
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 _LONGEST, _MOST = 64, 8  # elements, and nodes
 
@@ -38,15 +37,10 @@ class VectorMovementsPattern(PatternOptimization):
             others = [g.get_computed_constant(name) for name in step.input[1:]]
             if any(each is None for each in others) or not (results := g.evaluate(step, [results[0], *others]) or ()):  # (2)
                 return self.none(node, msg="another operand is not a constant")
-        return MatchResult(self, [node], partial(self._take, source, results[0]))
+        return MatchResult(self, [node], replaced_by("Gather", source, results[0]))
 
-    def _take(self, source: str, positions: np.ndarray, g: PatternRewriter, node: Node) -> list[Node]:
-        return [g.make_node("Gather", [source, g.make_initializer("", positions, source="positions")], node.output)]
-
-    examples = (
-        Example(
-            "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
-            "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
-            "<int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
-        ),
+    examples = Example.only(
+        "agraph (int64[4] x) => (int64[4] y) <int64[2] t = {-1, 2}, int64[1] o = {-1}, int64[1] e = {-9}, "
+        "int64[1] z = {0}> { r = Reshape(x, t) s = Slice(r, o, e, z, o) p = Transpose(s) y = Reshape(p, o) }",
+        "<int64[4] i = {2, 0, 3, 1}> { y = Gather(x, i) }",
     )

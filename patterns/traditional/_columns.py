@@ -54,13 +54,7 @@ class Part(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """The operand of a model.
-
-    Attributes:
-        parts: its parts.
-        size: number of columns.
-        concat: the Concat that puts several parts together.
-    """
+    """The operand of a model: its parts, their number of columns, and the Concat that puts several parts together."""
 
     parts: Sequence[Part]
     size: int

@@ -13,14 +13,7 @@ from ._columns import is_ml
 
 
 class Extraction(NamedTuple):
-    """Columns of a tensor.
-
-    Attributes:
-        node: the node that takes them.
-        x: the tensor, of two axes.
-        places: the columns, counted from the front.
-        size: how many the tensor has.
-    """
+    """The columns that a node takes of a tensor x of two axes, counted from the front, and how many columns x has."""
 
     node: Node
     x: str
@@ -29,13 +22,7 @@ class Extraction(NamedTuple):
 
 
 def extraction_of(g: GraphView, name: str, *, gathers: bool = False) -> Extraction | None:
-    """The ArrayFeatureExtractor with constant indices that takes a result from a matrix.
-
-    Args:
-        g: the graph.
-        name: the result.
-        gathers: whether it may be a Gather by a vector, too.
-    """
+    """The ArrayFeatureExtractor (or Gather, with ``gathers``) with constant indices that takes a result from a matrix."""
     node = g.node_before(name)
     if node is None or not (
         is_ml(node, "ArrayFeatureExtractor") or (gathers and is_op(node, "Gather") and axis_of(g, node) == 1)

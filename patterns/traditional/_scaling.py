@@ -30,12 +30,7 @@ def is_moderate(factors: Array) -> bool:
 
 
 def shifted(weights: Array, intercepts: Array, found: Steps) -> tuple[Array, Array]:
-    """The coefficients and intercepts of a linear model without the steps in front of it.
-
-    Args:
-        weights: coefficients, a row for each class, in double precision.
-        intercepts: a number for each class.
-        found: the steps.
+    """The coefficients, a row for each class, and intercepts of a linear model without the steps in front of it.
 
     Raises:
         Declined: when the new numbers lose digits.

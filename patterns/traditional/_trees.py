@@ -39,11 +39,7 @@ class Comparisons(NamedTuple):
 
 
 def comparisons(node: Node, size: int) -> Comparisons:
-    """The comparisons of an ensemble.
-
-    Args:
-        node: the ensemble.
-        size: the number of columns of its operand.
+    """The comparisons of an ensemble whose operand has this many columns.
 
     Raises:
         Declined: when one is neither < nor <=, > or >= of 32-bit floats.

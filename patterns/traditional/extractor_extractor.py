@@ -25,10 +25,8 @@ class ExtractorExtractorPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, places: object) -> str:
         return g.op.ArrayFeatureExtractor(x, places, domain=DOMAIN)
 
-    examples = (
-        Example(
-            "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "
-            "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = ai.onnx.ml.ArrayFeatureExtractor(p, j) }",
-            "<int64[2] i = {0, 3}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,4] x) => (float[a,2] y) <int64[3] i = {3, 1, 0}, int64[2] j = {2, 0}> "
+        "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = ai.onnx.ml.ArrayFeatureExtractor(p, j) }",
+        "<int64[2] i = {0, 3}> { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }",
     )

@@ -52,10 +52,8 @@ class ExtractorsConcatPattern(PatternOptimization):
         return [*g.created, g.make_node("Identity", [whole], nodes[-1].output)]
 
     _start = "agraph (float[a,4] x, float[a,2] z) => (float[a,5] y)"
-    examples = (
-        Example(
-            f"{_start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-            "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) y = Concat <axis = 1> (p, q, z) }",
-            "<int64[3] i = {3, 0, 2}> { p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Concat <axis = 1> (p, z) }",
-        ),
+    examples = Example.only(
+        f"{_start} <int64[1] i = {{3}}, int64[2] j = {{0, 2}}> {{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+        "q = ai.onnx.ml.ArrayFeatureExtractor(x, j) y = Concat <axis = 1> (p, q, z) }",
+        "<int64[3] i = {3, 0, 2}> { p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Concat <axis = 1> (p, z) }",
     )

@@ -21,17 +21,14 @@ class IdentityExtractorPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         found = extraction_of(g, m.nodes[0].output[0])
-        if found is None or not np.array_equal(found.places, np.arange(found.size)):  # (1) (2)
-            return self.none(m.nodes[0], msg="not all columns of a matrix in order")
-        return True
+        is_all = found is not None and np.array_equal(found.places, np.arange(found.size))
+        return is_all or self.none(m.nodes[0], msg="not all columns of a matrix in order")  # (1) (2)
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
-            "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.only(
+        "agraph (float[a,2] x) => (float[a,2] y) <int64[2] i = {0, 1}> "
+        "{ p = ai.onnx.ml.ArrayFeatureExtractor(x, i) y = Relu(p) }",
+        "{ y = Relu(x) }",
     )

@@ -47,12 +47,9 @@ class RegressorAddPattern(_RegressorResult):
         return m.derive(given={**regressor.attribute, **shifted_results(regressor, values.ravel())})  # (1) (2) (3)
 
     _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
-    examples = (
-        Example(
-            f"{_start} <float[2] c = {{2, 3}}> {{ "
-            f"t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
-            f"{{ y = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} <float[2] c = {{2, 3}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Add(t, c) }}",
+        f"{{ y = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [7.0, 9.0]> (x) }}",
     )
 
 
@@ -78,9 +75,7 @@ class RegressorMulPattern(_RegressorResult):
         return m.derive(given={**regressor.attribute, **scaled_weights(regressor, factor)})  # (2) (3)
 
     _start, _form = "agraph (float[a,2] x) => (float[a,2] y)", "ai.onnx.ml.LinearRegressor <targets = 2, coefficients ="
-    examples = (
-        Example(
-            f"{_start} <float c = {{2}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Mul(t, c) }}",
-            f"{{ y = {_form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} <float c = {{2}}> {{ t = {_form} [1.0, 2.0, 3.0, 4.0], intercepts = [5.0, 6.0]> (x) y = Mul(t, c) }}",
+        f"{{ y = {_form} [2.0, 4.0, 6.0, 8.0], intercepts = [10.0, 12.0]> (x) }}",
     )

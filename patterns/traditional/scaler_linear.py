@@ -15,8 +15,7 @@ class ScalerLinearPattern(_AfterColumns):
     Refuses when:
     1. the operand, or a part of it, is not a matrix of 32-bit floats, something else reads the scaled one, or the numbers of
        the Scaler or of the model are not one for each column and class.
-    2. a new coefficient or intercept leaves the range of 32-bit floats, or an intercept cancels offsets much larger than it
-       and than columns of the size 1.
+    2. a new coefficient or intercept leaves the range of 32-bit floats, or an intercept cancels much larger offsets.
     """
 
     exactness = "rounding"

@@ -44,12 +44,10 @@ class ExtractorTreeEnsemblePattern(_TreeEnsembleOperand):
         return m.derive(read=read, given={**node.attribute, "nodes_featureids": columns})
 
     _start, _regressor = "agraph (float[a,4] x) => (float[a,1] y)", "ai.onnx.ml.TreeEnsembleRegressor"
-    examples = (
-        Example(
-            f"{_start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
-            f"y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
-            f"{{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} <int64[2] i = {{3, 1}}> {{ t = ai.onnx.ml.ArrayFeatureExtractor(x, i) "
+        f"y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (t) }}",
+        f"{{ y = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) }}",
     )
 
 
@@ -87,12 +85,10 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
 
     _tree = f"{STUMP}, nodes_values = [0.5, 0.0, 0.0]"
     _start = "agraph (float[a,2] x) => (float[a,1] y) {"
-    examples = (
-        Example(
-            f"{_start} t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], replaced_value_float = nan> (x) "
-            f"y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}> (t) }}",
-            f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} t = ai.onnx.ml.Imputer <imputed_value_floats = [1.0, 0.25], replaced_value_float = nan> (x) "
+        f"y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}> (t) }}",
+        f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
     )
 
 
@@ -126,12 +122,10 @@ class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):
         return m.derive(read=(found.operand, found.sources), given=given)
 
     _start = "agraph (float[a,2] x) => (float[a,1] y) {"
-    examples = (
-        Example(
-            f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
-            f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
-            f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 0.5], scale = [1.0, 2.0]> (x) "
+        f"y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.5, 0.0, 0.0], {STUMP}> (t) }}",
+        f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <nodes_values = [0.75, 0.0, 0.0], {STUMP}> (x) }}",
     )
 
 
@@ -142,17 +136,12 @@ def _float(keys: Array) -> Array:
 
 @np.errstate(all="ignore")
 def _thresholds_before(limits: Array, offset: Array, scale: Array, strict: Array) -> Array:
-    """For each threshold the one that the operand of the Scaler has to be compared with for the same decision.
+    """For each finite threshold the one that the operand of the Scaler has to be compared with for the same decision.
 
-    In floats, ``(x - offset) · scale`` never falls where x rises, since each operation rounds to the nearest number and the
-    scale is positive. So there is a largest float whose image is at most the threshold (below it, if ``strict``): 33 steps of
-    bisection find it, with the operations that the runtime does.
-
-    Args:
-        limits: finite thresholds, 32-bit floats.
-        offset: the offsets of the columns that are compared, as many as thresholds.
-        scale: likewise; more than 0.
-        strict: whether x is compared by < or >=, not by <= or >: the result is then the next larger float.
+    In 32-bit floats, ``(x - offset) · scale`` never falls where x rises, since each operation rounds to the nearest number and
+    the scale is positive. So there is a largest float whose image is at most the threshold, or below it where x is compared by
+    < or >= (``strict``; the result is then the next larger float): 33 steps of bisection find it, with the operations that the
+    runtime does.
     """
     low, high = (np.full(limits.shape, end, np.int64) for end in (-_INFINITY, _INFINITY))
     for _ in range(33):

@@ -55,12 +55,10 @@ class TreeEnsemblesSumPattern(PatternOptimization):
         'nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"], target_treeids = [0, 0, 1, 1], '
         "target_nodeids = [1, 2, 1, 2], target_ids = [0, 0, 0, 0], target_weights = [3.0, 4.0, 3.0, 4.0], n_targets = 1"
     )
-    examples = (
-        Example(
-            f"{_start} p = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) "
-            f"q = {_regressor} <{STUMP}, nodes_values = [0.75, 0.0, 0.0]> (x) y = Add(p, q) }}",
-            f"{_start} y = {_regressor} <{_both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) }}",
-        ),
+    examples = Example.only(
+        f"{_start} p = {_regressor} <{STUMP}, nodes_values = [0.5, 0.0, 0.0]> (x) "
+        f"q = {_regressor} <{STUMP}, nodes_values = [0.75, 0.0, 0.0]> (x) y = Add(p, q) }}",
+        f"{_start} y = {_regressor} <{_both}, nodes_values = [0.5, 0.0, 0.0, 0.75, 0.0, 0.0]> (x) }}",
     )
 
 

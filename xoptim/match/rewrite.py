@@ -48,6 +48,11 @@ class Example:
         used = {name: 1 for name in _USUAL_DOMAINS if f"{name}." in self.before or f"{name}." in self.after}
         object.__setattr__(self, "domains", tuple({**used, **dict(self.domains)}.items()))
 
+    @classmethod
+    def only(cls, before: str, after: str, **others: Any) -> "tuple[Example]":
+        """The ``examples`` of a rewrite that has one; the parameters are the attributes."""
+        return (cls(before, after, **others),)
+
 
 class Rewrite:
     """A change of a model that preserves its results: selected, listed, timed and dropped by name and metadata.

@@ -1,0 +1,1 @@
+"""Positions that are looked up: Gather, GatherElements and GatherND."""

@@ -1,0 +1,46 @@
+from xoptim.facts.dims import is_nonzero
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._shapes import is_given_size, unstretched
+
+
+class GatherElementsPattern(EasyPatternOptimization):
+    """GatherElements(x, Expand(i), axis=k) → Gather(x, Squeeze(i), axis=k)
+
+    What: takes whole rows, where the positions are the same for all elements of a row; the same for a Tile.
+    Why: no index per element: rotary embeddings look sines and cosines up this way.
+    Refuses when:
+    1. the positions are not repeated along axes of size 1, or a shape is unknown.
+    2. they differ along another axis than the one on which elements are taken.
+    3. along the other axes, not all elements are taken.
+    4. another axis may be empty: GatherElements then ignores positions that are out of range.
+    """
+
+    interior = "keep"
+    min_opset = 11
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, index: Symbol, amounts: Symbol) -> Symbol:
+        repeat = g.op.Tile if g.option("tiled") else g.op.Expand
+        return g.op.GatherElements(x, repeat(index, amounts), axis=g.capture("axis"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        repeated = m.nodes[-1].input[1]
+        source, taken, index = g.try_infer_shape(m.x), g.try_infer_shape(repeated), g.try_infer_shape(m.index)
+        if not source or not taken or index is None or len(index) < len(source) or unstretched(g, repeated) is None:  # (1)
+            return self.none(m.nodes[0], msg="the positions are not repeated along axes of size 1, or a shape is unknown")
+        axis, others = m.axis % len(source), [place for place in range(len(source)) if place != m.axis % len(source)]
+        if index[axis] != taken[axis] or any(index[place] != 1 or source[place] != taken[place] for place in others):  # (2) (3)
+            return self.none(m.nodes[0], msg="the positions differ along another axis, or not all elements are taken there")
+        if not all(is_nonzero(source[place]) or is_given_size(g, source[place]) for place in others):  # (4)
+            return self.none(m.nodes[-1], msg="another axis may be empty")
+        return m.derive(place=axis, others=others)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, index: str, place: int, others: list[int]) -> str:
+        return g.op.Gather(x, g.op.Squeeze(index, axes=others) if others else index, axis=place)
+
+    examples = Example.only(
+        "agraph (float[9,3] x, int64[b,1] i) => (float[b,3] y) <int64[2] c = {1, 3}> "
+        "{ t = Tile(i, c) y = GatherElements(x, t) }",
+        "<int64[1] o = {1}> { v = Squeeze(i,o) y = Gather(x,v) }",
+        ranges=(("i", 0, 8),),
+    )

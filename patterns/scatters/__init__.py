@@ -1,0 +1,1 @@
+"""Parts of a tensor that are written: ScatterElements and ScatterND."""

@@ -1,0 +1,159 @@
+"""Operands that elementwise operators broadcast themselves."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from xoptim.facts.families import BROADCASTING
+from xoptim.facts.shapes import broadcast_shapes
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+
+from .._axes import axis_of
+from .._folding import Array
+from .._nodes import is_op, replaced_by
+from .._shapes import COMBINING, broadcast_shape, same_dims, uniform_value, unstretched
+
+
+class _BroadcastOperand(PatternOptimization):
+    """An operator that reads a smaller tensor in place of an operand, and has the same result."""
+
+    anchors = BROADCASTING
+    reason: ClassVar[str]
+
+    def smaller(self, g: GraphView, node: Node, place: int) -> str | Array | None:
+        """The tensor, or the constant, to read in place of an operand."""
+        raise NotImplementedError
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        # One operand at a time: of two, one may have to stay to give the result its shape or its rank.
+        for place in range(len(node.input)):
+            operand = self.smaller(g, node, place)
+            if operand is not None:
+                inputs = [*node.input[:place], operand, *node.input[place + 1 :]]
+                return MatchResult(self, [node], replaced_by(node.op_type, *inputs, **node.attribute))
+        return self.none(node, msg=self.reason)
+
+
+class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
+    """op(Expand(x), y) → op(x, y)
+
+    What: an elementwise operator broadcasts its operands itself, those that Tile repeats along axes of size 1 included.
+    Why: saves a tensor of the full size, and the chain that computes the shape.
+    Refuses when:
+    1. the other operands are not known to give the result its shape.
+    """
+
+    near = ("Expand", "Tile")
+    min_opset = 8
+    reason = "the result needs the stretched operand for its shape"
+
+    def smaller(self, g: GraphView, node: Node, place: int) -> str | None:
+        small = unstretched(g, node.input[place])
+        if small is None:
+            return None
+        shape = broadcast_shape(g, [*node.input[:place], small, *node.input[place + 1 :]])
+        return small if same_dims(shape, g.try_infer_shape(node.output[0])) else None  # (1)
+
+    examples = (
+        Example(
+            "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) y = Add(e, z) }",
+            "{ y = Add(x, z) }",
+        ),
+        Example(
+            "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { e = Tile(x, n) y = Mul(z, e) }",
+            "{ y = Mul(z, x) }",
+        ),
+    )
+
+
+class UniformBroadcastPattern(_BroadcastOperand):
+    """op(ConstantOfShape(s, value), y) → op(value, y), op(Gather(t, ConstantOfShape(s, i)), y) → op(t[i], y)
+
+    What: gives an elementwise operator the number instead of a tensor full of it, which ConstantOfShape or Expand made and
+    which may be cast or reshaped afterwards; and the row of a constant table that all positions take.
+    Why: saves a tensor of the full size, and the chain that computes its shape.
+    Refuses when:
+    1. the tensor is not known to hold one number only, or it is a constant already.
+    2. the other operands are not known to give the result its shape.
+    """
+
+    near = (
+        *("ConstantOfShape", "Expand", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Not", "Neg"),
+        *("Gather", *COMBINING),
+    )
+    min_opset = 9
+    reason = "no operand is a tensor full of one number that the shape does not need"
+
+    def smaller(self, g: GraphView, node: Node, place: int) -> Array | None:
+        name = node.input[place]
+        number = None if g.is_constant(name) else _repeated(g, name)  # (1)
+        if number is None:
+            return None
+        others = broadcast_shape(g, [*node.input[:place], *node.input[place + 1 :]])
+        fits = same_dims(broadcast_shapes(others, number.shape), g.try_infer_shape(node.output[0]))
+        return number if fits else None  # (2)
+
+    examples = (
+        Example(
+            "agraph (float[a,b] x) => (float[a,b] y) "
+            "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
+            "<float one = {1}> { y = Add(x, one) }",
+        ),
+        Example(
+            "agraph (bool[a,b] x) => (bool[a,b] y) <float one = {1}> "
+            "{ s = Shape(x) e = Expand(one, s) c = Cast <to = 9> (e) y = And(c, x) }",
+            "<bool one = {1}> { y = And(one, x) }",
+        ),
+        Example(
+            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> "
+            "{ s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) y = Add(x, r) }",
+            "<float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
+        ),
+    )
+
+
+class UnsqueezeBroadcastPattern(_BroadcastOperand):
+    """op(Unsqueeze(x, leading axes), y) → op(x, y)
+
+    What: reads the tensor before Unsqueeze, or Reshape, put axes of size 1 in front of it.
+    Why: elementwise operators align shapes from the last axis on: one node less, in the masks of most decoders; fusions
+    that look at the rank of a mask run before.
+    Refuses when:
+    1. the axes are not the first ones, or a shape is unknown.
+    2. no other operand has the rank of the result.
+    """
+
+    phase = "target"
+    priority = 9
+    near = ("Unsqueeze", "Reshape")
+    min_opset = 7
+    reason = "no operand has leading axes of size 1 that its result does not need"
+
+    def smaller(self, g: GraphView, node: Node, place: int) -> str | None:
+        movement, rank = g.node_before(node.input[place]), g.info(node.output[0]).rank
+        if not is_op(movement, "Unsqueeze", "Reshape"):
+            return None
+        shape, source = g.try_infer_shape(node.input[place]), g.try_infer_shape(movement.input[0])
+        ones = [1] * (len(shape or ()) - len(source or ()))
+        others = [g.info(each).rank for other, each in enumerate(node.input) if other != place]
+        leads = source is not None and ones and same_dims(shape, (*ones, *source))  # (1)
+        return movement.input[0] if leads and rank is not None and rank in others else None  # (2)
+
+    examples = Example.only(
+        "agraph (float[b] x, float[a,b] z) => (float[a,b] y) <int64[1] k = {0}> { u = Unsqueeze(x, k) y = Add(u, z) }",
+        "{ y = Add(x, z) }",
+    )
+
+
+def _repeated(g: GraphView, name: str) -> Array | None:
+    """The number that a tensor is full of, or the row of a constant table that it repeats."""
+    node = g.node_before(name)
+    number = uniform_value(g, name)
+    if number is not None or node is None or not is_op(node, "Gather"):
+        return number
+    index, rank, axis = uniform_value(g, node.input[1]), g.info(node.input[1]).rank, axis_of(g, node)
+    shape = g.static_shape(node.input[0])
+    if index is None or rank is None or axis is None or shape is None or not -shape[axis] <= index < shape[axis]:
+        return None
+    table = g.get_computed_constant(node.input[0])
+    return None if table is None else np.take(table, index, axis).reshape(*shape[:axis], *(1,) * rank, *shape[axis + 1 :])

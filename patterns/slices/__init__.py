@@ -1,0 +1,1 @@
+"""Spans of axes: Slice, and operators of which only a part is read."""

@@ -1,0 +1,67 @@
+from functools import partial
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._parts import Cut, cut_of
+
+_TRIED = 8
+
+
+class SlicesSplitPattern(PatternOptimization):
+    """Slice(x, 0:a), Slice(x, a:b), Slice(x, b:) → Split(x)
+
+    What: one node for all pieces.
+    Why: fewer nodes to dispatch; rotary embeddings of traced models cut every head in two halves this way. It runs last, so
+    that patterns that recognize an embedding match the Slices.
+    Refuses when:
+    1. a Slice has bounds that are not constant, more than one axis, or steps other than 1, or the axis is not a number.
+    2. the pieces leave a gap or overlap, or one is empty.
+    3. more than a few cuts begin at the start of the axis, and this is a later one.
+    """
+
+    anchors = ("Slice",)
+    phase = "target"
+    priority = 9
+    min_opset = 2
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        """At the Slice that starts at 0, follow the bounds to the end."""
+        first = cut_of(g, node)
+        if first is None or first.start != 0:  # (1)
+            return self.none(node, msg="not a constant cut of one axis from its start")
+        if not self._is_tried(g, first):  # (3)
+            return self.none(node, msg="many others begin at the start")
+        pieces = {cut.start: cut for n in g.next_nodes(node.input[0]) if (cut := cut_of(g, n)) and cut.axis == first.axis}
+        chain = [first]
+        while chain[-1].end < first.size and chain[-1].end in pieces:
+            chain.append(pieces[chain[-1].end])
+        if chain[-1].end != first.size or len(chain) < 2:  # (2)
+            return self.none(node, msg="the pieces do not cover the axis")
+        return MatchResult(self, [cut.node for cut in chain], partial(self._split, chain))
+
+    @staticmethod
+    def _is_tried(g: GraphView, first: Cut) -> bool:
+        """Whether a cut is among the first few that begin at the start of the axis: each one visits all cuts."""
+        # Without this limit, n Slices of one tensor would take time in proportion to n squared.
+        before = 0
+        for node in g.next_nodes(first.node.input[0]):
+            if node is first.node:
+                return True
+            cut = cut_of(g, node)
+            before += cut is not None and cut.axis == first.axis and cut.start == 0
+            if before == _TRIED:
+                return False
+        return False
+
+    def _split(self, cuts: list[Cut], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        """One Split with the results of all."""
+        sizes = [cut.end - cut.start for cut in cuts]
+        outputs = [cut.node.output[0] for cut in cuts]
+        return [g.make_node_check_opset("Split", nodes[0].input[:1], outputs, axis=cuts[0].axis, split=sizes)]
+
+    examples = Example.only(
+        "agraph (float[a,8] x) => (float[a,3] y, float[a,5] z) <int64[1] zero = {0}, int64[1] three = {3}, "
+        "int64[1] last = {9223372036854775807}, int64[1] axis = {1}> "
+        "{ y = Slice(x, zero, three, axis) z = Slice(x, three, last, axis) }",
+        "<int64[2] sizes = {3, 5}> { y, z = Split <axis = 1> (x, sizes) }",
+    )

@@ -1,1 +1,0 @@
-"""Parts of tensors, taken and concatenated: Slice, Gather, Split and Concat."""

@@ -1,0 +1,1 @@
+"""Tensors that are taken apart and joined: Split and Concat."""

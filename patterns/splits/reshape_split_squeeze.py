@@ -1,0 +1,128 @@
+from functools import partial
+from typing import NamedTuple
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._axes import axis_of, permutation, size_along
+from .._nodes import is_op
+from .._parts import all_positions, position_of
+from .._proofs import reshapes_as_inferred
+from .._shapes import reshape_target
+
+
+class _Parts(NamedTuple):
+    """All positions of an axis, counted from the front: the nodes that take them, and in order the outputs without the axis."""
+
+    axis: int
+    nodes: list[Node]
+    outputs: list[str]
+
+
+class ReshapeSplitSqueezePattern(PatternOptimization):
+    """Squeeze(Split(Transpose(Reshape(x)))) → Split(Transpose(Reshape(x)))
+
+    What: leaves the axis of the parts together with the next one, so that the parts keep it; the same for a Gather of
+    each position, and without the Transpose.
+    Why: a node less for each part; queries, keys and values of vision transformers are taken out of one product this way.
+    Refuses when:
+    1. a position is missing, keeps its axis, or is read in another way too.
+    2. the Reshape or the Transpose is read elsewhere, or a shape is unknown.
+    3. the Reshape makes no axis of known size after the axis of the parts.
+    4. the Reshape would need a computed shape.
+    """
+
+    anchors = ("Split", "Gather")
+    near = ("Transpose", "Reshape")
+    phase = "target"
+    priority = 4
+    min_opset = 5
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        parts = self._gathered(g, node) if is_op(node, "Gather") else self._split(g, node)
+        if parts is None:  # (1)
+            return self.none(node, msg="not all positions of an axis, each without the axis")
+        above = g.node_before(node.input[0])
+        perm = permutation(g, above) if above is not None and is_op(above, "Transpose") else None
+        reshape = above if perm is None or above is None else g.node_before(above.input[0])
+        if reshape is None or not is_op(reshape, "Reshape") or not reshapes_as_inferred(g, reshape):
+            return self.none(node, msg="no Reshape makes the axis")  # (2)
+        whole, source = (g.try_infer_shape(name) for name in (reshape.output[0], reshape.input[0]))
+        readers = [parts.nodes[0]] if is_op(node, "Split") else parts.nodes
+        alone = perm is None or g.is_exclusive(reshape.output[0])
+        if whole is None or source is None or not alone or not g.is_used_only_by(node.input[0], *readers):  # (2)
+            return self.none(reshape, msg="it is read elsewhere, or a shape is unknown")
+        order = list(range(len(whole))) if perm is None else perm
+        axis = order[parts.axis]
+        size = whole[axis + 1] if axis + 1 < len(whole) else None
+        if not isinstance(size, int) or not size:  # (3)
+            return self.none(reshape, msg="it makes no axis of known size after the axis of the parts")
+        shape = (*whole[:axis], len(parts.outputs) * size, *whole[axis + 2 :])
+        present = g.get_ints(reshape.input[1]) or []
+        inferred = [place - (place > axis) for place, length in enumerate(present) if length == -1]
+        target = reshape_target(g, source, shape, inferred)
+        if target is None:  # (4)
+            return self.none(reshape, msg="it would need a computed shape")
+        joined = [place - (place > axis) for place in order if place != axis]
+        nodes = list(dict.fromkeys(filter(None, (reshape, above, *parts.nodes))))
+        return MatchResult(self, nodes, partial(self._write, reshape.input[0], target, joined, axis, size, parts.outputs))
+
+    def _split(self, g: GraphView, node: Node) -> _Parts | None:
+        """The parts of a Split that are each read by a Squeeze."""
+        axis, rank = axis_of(g, node), g.info(node.input[0]).rank
+        squeezes = [g.next_node(name) for name in node.output if g.is_exclusive(name)]
+        if (
+            axis is None
+            or rank is None
+            or len(squeezes) < len(node.output)
+            or size_along(g, node.input[0], axis) != len(squeezes)
+        ):
+            return None
+        found = [squeeze for squeeze in squeezes if squeeze is not None and is_op(squeeze, "Squeeze")]
+        dropped = [g.get_argument(squeeze, "axes") for squeeze in found]
+        if len(found) < len(squeezes) or any(axes not in ([axis], [axis - rank]) for axes in dropped):
+            return None
+        return _Parts(axis, [node, *found], [squeeze.output[0] for squeeze in found])
+
+    def _gathered(self, g: GraphView, node: Node) -> _Parts | None:
+        """The positions that Gathers take; the node is the first one."""
+        first = position_of(g, node)
+        found = all_positions(g, node) if first is not None and first.drops and not first.place else None
+        return None if found is None or first is None else _Parts(first.axis, found, [n.output[0] for n in found])
+
+    def _write(
+        self,
+        x: str,
+        target: list[int],
+        joined: list[int],
+        axis: int,
+        size: int,
+        outputs: list[str],
+        g: PatternRewriter,
+        *_: Node,
+    ) -> list[Node]:
+        whole = g.op.Reshape(x, g.make_initializer("", target))
+        if joined != sorted(joined):
+            whole = g.op.Transpose(whole, perm=joined)
+        sizes = [size] * len(outputs)
+        return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=joined.index(axis), split=sizes)]
+
+    _heads = "agraph (float[n,5,24] x) => (float[n,3,5,4] y, float[n,3,5,4] z)"
+    _moved = (
+        "<int64[5] t = {0, 5, 2, 3, 4}, int64[2] s = {1, 1}, int64[1] k = {0}, int64 i = {0}, int64 j = {1}> "
+        "{ r = Reshape(x, t) p = Transpose <perm = [2, 0, 3, 1, 4]> (r)"
+    )
+    _parted = (
+        f"{_heads} <int64[4] t = {{0, 5, 6, 4}}, int64[2] s = {{3, 3}}> "
+        "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1, 3]> (r) y, z = Split <axis = 1> (p, s) }"
+    )
+    _start = "agraph (float[n,12] x) => (float[n,3,4] y)"
+    examples = (
+        Example(f"{_heads} {_moved} a, b = Split <axis = 0> (p, s) y = Squeeze(a, k) z = Squeeze(b, k) }}", _parted),
+        Example(f"{_heads} {_moved} y = Gather(p, i) z = Gather(p, j) }}", _parted),
+        Example(
+            f"{_start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> "
+            "{ r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) y = Concat <axis = 2> (b, a) }",
+            "<int64[3] t = {0, 3, 4}, int64[2] s = {2, 2}> "
+            "{ r = Reshape(x, t) a, b = Split <axis = 2> (r, s) y = Concat <axis = 2> (b, a) }",
+        ),
+    )
