@@ -87,6 +87,8 @@ class PatternIndex:
         self.longest_reach = max(self.reach, default=0)  # largest distance at which a change can make a pattern match
         self._everywhere: list[int] = []
         self._by_anchor: dict[Key, _Paths] = {}
+        self._farthest: dict[Key, int] = {}
+        """The largest reach of the patterns of an anchor."""
         for number, pattern in enumerate(self.patterns):
             paths = pattern.paths()
             if pattern in explained:
@@ -95,6 +97,7 @@ class PatternIndex:
                 self._everywhere.append(number)
             for anchor, path in sorted(paths):
                 self._by_anchor.setdefault(anchor, _Paths()).add(number, path)
+                self._farthest[anchor] = max(self._farthest.get(anchor, 0), self.reach[number])
 
     def anchors_in(self, graph: Graph) -> dict[Node, int]:
         """All nodes of a graph at which a pattern may match, in order; an argument for `candidates`."""
@@ -110,10 +113,10 @@ class PatternIndex:
         found: defaultdict[int, list[Node]] = defaultdict(list)
         reach = self.reach
         for node, distance in nodes.items():
-            paths = self._by_anchor.get((node.domain, node.op_type))
+            anchor = node.domain, node.op_type
             numbers: dict[int, None] = {}
-            if paths is not None:
-                paths.collect(graph, node, numbers)
+            if distance <= self._farthest.get(anchor, -1):
+                self._by_anchor[anchor].collect(graph, node, numbers)
             for number in numbers:
                 if distance <= reach[number]:
                     found[number].append(node)

@@ -37,8 +37,12 @@ KNOWN_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft"))
 DOMAIN_VERSIONS = {"com.microsoft": 1, "ai.onnx.ml": 3}
 """Versions to import of operator sets that a rewrite adds; 1 for all others, but for the standard one."""
 
-GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
-"""Standard operators with subgraphs."""
+_GRAPH_OPERATORS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+
+
+def may_own_graphs(domain: str, op_type: str) -> bool:
+    """Whether nodes with this operator may have subgraphs: few standard operators do, others may."""
+    return bool(domain) or op_type in _GRAPH_OPERATORS
 
 
 @cache

@@ -9,7 +9,7 @@ import onnx
 
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.info import UNKNOWN, Info
-from xoptim.facts.schema import version_to_import
+from xoptim.facts.schema import may_own_graphs, version_to_import
 from xoptim.graph.definitions import Definitions
 from xoptim.graph.facts import FactTable
 from xoptim.graph.names import Names
@@ -106,9 +106,14 @@ class Graph:
     def all_graphs(self) -> Iterator[Graph]:
         """This graph and the subgraphs of its nodes, at any depth, outer ones first."""
         yield self
-        for node in [node for node in self.nodes if node.bodies]:
-            for body in node.bodies.values():
+        for owner in self.owners():
+            for body in owner.bodies.values():
                 yield from body.all_graphs()
+
+    def owners(self) -> list[Node]:
+        """The nodes with subgraphs, in order."""
+        found = [node for key, nodes in self.types.items() if may_own_graphs(*key) for node in nodes if node.bodies]
+        return sorted(found, key=lambda node: node.label)
 
     def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
         """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse initializer."""

@@ -19,7 +19,7 @@ from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_texts, with_headroom
-from xoptim.facts.schema import GRAPH_OPERATORS, KNOWN_DOMAINS
+from xoptim.facts.schema import KNOWN_DOMAINS, may_own_graphs
 from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
@@ -242,8 +242,7 @@ def _load_nodes(graph: Graph, protos: Iterable[onnx.NodeProto]) -> None:
     graph.link(nodes)
     is_sorted = _connect(graph)
     for node in nodes:
-        if node.domain or node.op_type in GRAPH_OPERATORS:
-            load_bodies(graph, node)
+        load_bodies(graph, node)
     if not is_sorted or _captures_later(graph):
         _sort(graph)
         logger.warning("the nodes of graph %r are not in order; they were sorted", graph.name)
@@ -293,6 +292,8 @@ def _connect(graph: Graph) -> bool:
 
 def load_bodies(graph: Graph, node: Node) -> None:
     """Wrap the subgraphs among the attributes of a node of a graph; raises `ModelError` as `load_model`."""
+    if not may_own_graphs(node.domain, node.op_type):
+        return
     proto = node.untouched_proto
     if proto is not None:
         found = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}

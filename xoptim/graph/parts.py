@@ -111,8 +111,13 @@ class Parts:
             self._sample[number] = self._find_sample(number)
         return self._sample[number]
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether samples may differ: those of small tensors are empty."""
+        return bits(self.dtype) >= 8 and self.nbytes > 2 * _SAMPLE
+
     def _find_sample(self, number: int) -> bytes:
-        if bits(self.dtype) < 8 or self.nbytes <= 2 * _SAMPLE:
+        if not self.is_sampled:
             return b""
         width = bits(self.dtype) // 8
         count = _SAMPLE // width

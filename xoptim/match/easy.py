@@ -303,7 +303,7 @@ def compiled(pattern: EasyPatternOptimization) -> tuple[Program, ...]:
         anchors = tuple(map(operator_key, cls.anchors))
         variants = pattern.traced()
         check_description(pattern.name(), variants)
-        programs = tuple(compile_trace(variant, anchors) for variant in variants)
+        programs = tuple(compile_trace(variant, anchors, pattern.interior) for variant in variants)
         captured = set().union(*map(_captured, variants))
         conditions = [condition.check for found in variants for condition in found.conditions]
         checks = pattern.validate_mapping, pattern.validate_attribute_mapping, *conditions

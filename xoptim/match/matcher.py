@@ -55,7 +55,10 @@ class Attempt:
                 if node is None or not pairing.bind(wanted, node):
                     return None
             elif step.kind == "down":
-                choices, fits = self._readers(self._name(step), wanted), pairing.bind
+                readers = self._readers(self._name(step), wanted)
+                if step.most_readers is not None and self._are_too_many(readers, step.most_readers):
+                    return None
+                choices, fits = readers, pairing.bind
                 break
             else:
                 choices, fits = self._trees(wanted), pairing.terms
@@ -105,6 +108,10 @@ class Attempt:
             edge = [reader for n in tree for reader in self.graph.consumers(n.output[0]) if reader not in found]
             found.update(dict.fromkeys(edge))
         return found
+
+    def _are_too_many(self, readers: Collection[Node], most: int) -> bool:
+        """Whether one of the readers of an interior result is not in the match, which may not be."""
+        return len(readers) > most
 
     def _trees(self, wanted: PatternNode) -> Iterator[Tree]:
         """The operands, in all orders, of all trees of the operator with as many operands as the pattern node."""

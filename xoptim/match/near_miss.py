@@ -47,6 +47,9 @@ class _NearSearch(Attempt):
             self.pairing.refuse(None, f"nothing reads {name!r}", wanted, name)
         return readers
 
+    def _are_too_many(self, readers: Collection[Node], most: int) -> bool:
+        return False  # `examine` reports which node reads the result
+
     def _trees(self, wanted: PatternNode) -> Iterator[Tree]:
         yield from super()._trees(wanted)
         root, count = self.pairing.node_of(wanted), len(wanted.inputs)

@@ -1,7 +1,7 @@
 """A traced pattern as a flat program: the order in which its nodes are searched, starting at the anchor."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from xoptim.facts.schema import is_commutative
@@ -19,12 +19,16 @@ class Step:
     ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders when it is empty).
     ``terms``: the same with the operands of a tree of nodes with an associative operator. ``up``: the producer of ``symbol``
     must be the pattern's ``node``. ``down``: a consumer of ``symbol`` must be ``node``.
+
+    Attributes:
+        most_readers: for ``down``, how many nodes may read ``symbol`` when all of them must belong to the match.
     """
 
     kind: Kind
     node: PatternNode
     symbol: Symbol | None = None
     orders: tuple[tuple[int, ...], ...] = ()
+    most_readers: int | None = None
     is_straight: bool = field(init=False)
     """Whether there is one order only."""
 
@@ -74,12 +78,12 @@ class Program:
             object.__setattr__(self, name, value)
 
 
-def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
+def compile_trace(trace: Trace, anchors: Sequence[Key] = (), interior: Literal["keep", "refuse"] = "keep") -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
     The anchor is the most selective node (see `_selectivity`), the last one among equals; of the operators in ``anchors``, if
-    there are any. Raises `TypeError` when the pattern is empty, not connected, returns results that it does not compute, or
-    has no such anchor.
+    there are any. ``interior`` is that of the pattern. Raises `TypeError` when the pattern is empty, not connected, returns
+    results that it does not compute, or has no such anchor.
     """
     anchor = _anchor(trace, anchors)
     steps: list[Step] = []
@@ -96,7 +100,7 @@ def compile_trace(trace: Trace, anchors: Sequence[Key] = ()) -> Program:
         forward = None if queue else _forward(trace, depth)
         if forward is not None:
             depth[forward.node.index] = 1 + min(depth[n.index] for n in _neighbours(trace, forward.node) if n.index in depth)
-            steps.append(forward)
+            steps.append(replace(forward, most_readers=_most_readers(trace, forward.symbol, interior)))
             queue.append(forward.node)
     if len(depth) < len(trace.nodes):
         missing = next(node for node in trace.nodes if node.index not in depth)
@@ -172,6 +176,12 @@ def _forward(trace: Trace, found: Mapping[int, int]) -> Step | None:
         if symbol is not None and symbol.index in known and symbol.literal is None
     ]
     return min(steps, key=lambda step: step.symbol is None or step.symbol.producer is None, default=None)
+
+
+def _most_readers(trace: Trace, symbol: Symbol | None, interior: str) -> int | None:
+    """How many nodes may read an interior result, ``None`` for any number: the other nodes of the pattern, and no others."""
+    is_open = symbol is None or symbol.producer is None or symbol in trace.outputs or (symbol.interior or interior) == "keep"
+    return None if is_open or any(node.associative for node in trace.nodes) else len(trace.nodes) - 1
 
 
 def operand_orders(node: PatternNode) -> tuple[tuple[int, ...], ...]:

@@ -32,12 +32,9 @@ class MergeInitializers(GraphPass):
 
     def run_on(self, graph: Graph) -> int:
         """Merge the initializers of a graph; returns the number of initializers removed."""
-        groups = _grouped(
-            (name for name in graph.initializers if name not in graph.overridable), lambda t: (t.dtype, t.shape), graph
-        )
-        for number in range(SAMPLES):  # all bytes are compared only where samples are equal
-            groups = [part for alike in groups for part in _grouped(alike, partial(Tensor.sample, number=number), graph)]
-        return sum(_merge_equal(graph, names) for names in groups)
+        names = (name for name in graph.initializers if name not in graph.overridable)
+        groups = _grouped(names, lambda t: (t.dtype, t.shape), graph)
+        return sum(_merge_equal(graph, part) for alike in groups for part in _equal_samples(graph, alike))
 
 
 def _grouped(names: Iterable[str], key: Callable[[Tensor], object], graph: Graph) -> list[list[str]]:
@@ -46,6 +43,14 @@ def _grouped(names: Iterable[str], key: Callable[[Tensor], object], graph: Graph
     for name in names:
         groups.setdefault(key(graph.initializers[name]), []).append(name)
     return [alike for alike in groups.values() if len(alike) > 1]
+
+
+def _equal_samples(graph: Graph, names: list[str]) -> list[list[str]]:
+    """Tensors of one type and shape in parts, each with equal samples: all bytes are compared only within a part."""
+    parts = [names]
+    for number in range(SAMPLES) if graph.initializers[names[0]].is_sampled else ():
+        parts = [part for alike in parts for part in _grouped(alike, partial(Tensor.sample, number=number), graph)]
+    return parts
 
 
 def _merge_equal(graph: Graph, names: list[str]) -> int:
@@ -85,7 +90,7 @@ class MergeNodes(GraphPass):
         functions = graph.model.function_operators()
         former: dict[str, str] = {}
         """For outputs of the graph that an earlier node produces now: the name of the same result in ``seen``."""
-        constants = _small_constants(graph) if any(node.bodies for node in graph.nodes) else {}
+        constants = _small_constants(graph) if graph.owners() else {}
         count = 0
         for node in graph.nodes:
             if node.bodies:
