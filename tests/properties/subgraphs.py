@@ -109,7 +109,7 @@ def _state(g: Growing, x: Value, step: Step) -> Value:
 
 
 def loop(g: Growing, step: Step) -> None:
-    """A few times the same, as often as a constant or a size says, until a condition fails; a state is stacked up."""
+    """A few times the same, as often as a constant or a size says, until a condition fails; a state may be stacked up."""
     starts = _starts(g, 3)
     if not starts or g.depth >= _DEEPEST:
         return
@@ -118,6 +118,7 @@ def loop(g: Growing, step: Step) -> None:
     times = count.data[0] if count.data is not None else ()  # after none, onnxruntime gives the stack no axes but the first
     ends = g.constant(g.below(3), "int64") if g.flag(3) else None
     true = g.constant(True, "bool")
+    stacks = g.flag()
     with g.scope() as (nodes, initializers):
         number, going = g.name(), g.name()
         carried = [like(start, name=g.name(), error=max(start.error, 10.0)) for start in starts]
@@ -127,13 +128,15 @@ def loop(g: Growing, step: Step) -> None:
         if ends is not None:
             times = tuple(min(each, ends.data[0][0] + 1) for each in times) if ends.data is not None else times
             still = g.emit("Less", [Value(number, "int64", (), 0, 5), ends], still) or still
-        outputs = [_info(still.name, TensorProto.BOOL), *(_info(v.name, TensorProto.FLOAT) for v in (*kept, _copy(g, kept[0])))]
+        results = [*kept, _copy(g, kept[0])] if stacks else kept
+        outputs = [_info(still.name, TensorProto.BOOL), *(_info(v.name, TensorProto.FLOAT) for v in results)]
         inputs = [_info(number, TensorProto.INT64, ()), _info(going, TensorProto.BOOL, ())]
         inputs += [_info(state.name, TensorProto.FLOAT) for state in carried]
         body = helper.make_graph(nodes, "body", inputs, outputs, initializers)
     facts = [like(start, error=40.0) for start in starts]
-    stack = like(facts[0], shape=(times, *starts[0].shape))
-    g.emit("Loop", [count, true if g.flag() else None, *starts], *facts, stack, body=body)
+    if stacks:
+        facts.append(like(facts[0], shape=(times, *starts[0].shape)))
+    g.emit("Loop", [count, true if g.flag() else None, *starts], *facts, body=body)
 
 
 def scan(g: Growing, step: Step) -> None:
