@@ -4,10 +4,10 @@ import pathlib
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.support import run, types
 from xoptim.doc import demo_mlp_model, pretty_onnx, to_dot
 
 NESTED = """
@@ -27,18 +27,9 @@ def test_demo_model_is_written_and_runs(tmp_path: pathlib.Path) -> None:
     model = demo_mlp_model(tmp_path / "mlp.onnx")
     onnx.checker.check_model(model, full_check=True)
     assert onnx.load(tmp_path / "mlp.onnx") == model == demo_mlp_model()
-    assert [node.op_type for node in model.graph.node] == [
-        "Transpose",
-        "MatMul",
-        "Add",
-        "Relu",
-        "Transpose",
-        "MatMul",
-        "Add",
-    ]
+    assert types(model) == ["Transpose", "MatMul", "Add", "Relu", "Transpose", "MatMul", "Add"]
     x = np.ones((3, 10), np.float32)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (got,) = session.run(None, {"x": x})
+    (got,) = run(model, {"x": x})
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     hidden = np.maximum(x @ weights["layers.0.weight"].T + weights["layers.0.bias"], 0)
     np.testing.assert_allclose(got, hidden @ weights["layers.2.weight"].T + weights["layers.2.bias"], rtol=1e-5)

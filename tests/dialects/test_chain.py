@@ -15,7 +15,7 @@ from tests.support import load, parse, same_results, types
 from xoptim import XoptimError, optimize
 from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.dialects.chain import matches_feeding
-from xoptim.facts.errors import BudgetError, RewriteError
+from xoptim.facts.errors import RewriteError
 from xoptim.match import Match, PatternRewriter
 from xoptim.match.view import GraphBuilderPatternOptimization
 
@@ -435,15 +435,6 @@ def test_outputs_of_constant_sub_graphs() -> None:
     text = graph("c = Neg(w) d = Neg(c) e = Neg(w) y = Add(x, d)", outputs="float[3,3] y, float[3,3] e")
     after = optimize(parse(text), patterns=registry.patterns(), constant_folding=False, merge=False, strict=True)
     assert types(after) == ["Neg", "Abs", "Abs", "Add"]
-
-
-def test_rules_that_undo_each_other_are_both_named() -> None:
-    shatter, fuse = ChainRegistry("shatter"), ChainRegistry("fuse")
-    shatter.register(chained("Neg"), becomes("Sin", "Cos"))
-    fuse.register(chained("Cos", "Sin"), becomes("Neg"))
-    text = "agraph (float[3] x) => (float[3] y) { y = Neg(x) }"
-    with pytest.raises(BudgetError, match="patterns FuseSinCos and ShatterNeg keep rewriting 'y' in turn"):
-        optimize(parse(text), patterns=[*shatter.patterns(), *fuse.patterns()])
 
 
 def test_metadata_of_a_pattern_are_those_of_its_rewrite() -> None:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 
 import xoptim
 from benchmarks.sizes import SIZES
+from tests.support import run
 from xoptim.facts import symbolic
 from xoptim.facts.dtypes import numpy_dtype
 
@@ -14,12 +14,8 @@ LENGTHS = (1, 5, 9)
 
 
 def _run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | str:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     try:
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return list(session.run(None, feeds))
+        return run(model, feeds)
     except Exception as error:  # onnxruntime raises types of its own
         return type(error).__name__
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.inference.context import infer, infer_model
 from tests.inference.oracle import I32, I64, F, ints, scalar, tensor, vector
+from tests.support import run
 from xoptim.evaluate.regions import NUMPY_KERNELS
 from xoptim.facts.dims import Dim, SymbolicDim, as_integer, evaluate, named
 from xoptim.facts.info import Info
@@ -121,7 +122,7 @@ def test_squeeze_reads_an_empty_list_of_axes_as_none(opset: int) -> None:
     weights = [onnx.numpy_helper.from_array(ints(), "axes")] if opset >= 13 else []
     graph = onnx.helper.make_graph([node], "g", values, [onnx.ValueInfoProto(name="y")], weights)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=7)
-    (expected,) = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    (expected,) = run(model, {"x": x})
     assert expected.shape == (3,)
     attributes: dict[str, list[int]] = {} if opset >= 13 else {"axes": []}
     operands = [x, ints()] if opset >= 13 else [x]

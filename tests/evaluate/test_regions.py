@@ -5,10 +5,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from tests.support import run
 from xoptim.evaluate.regions import Computed, evaluate_with_onnxruntime
 
 Array = np.ndarray[Any, Any]
@@ -26,15 +26,6 @@ def function(text: str) -> onnx.FunctionProto:
     return onnx.parser.parse_function('<opset_import: ["" : 18], domain: "local"> ' + text)
 
 
-def run_alone(model: onnx.ModelProto) -> list[Array]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    results: list[Array] = session.run(None, {})
-    return results
-
-
 @pytest.mark.parametrize("stored", [True, False])
 def test_region_matches_the_model_in_full(stored: bool) -> None:
     """Products with stored and with computed matrices add up differently; the region follows the model."""
@@ -50,7 +41,7 @@ def test_region_matches_the_model_in_full(stored: bool) -> None:
     feeds = {"a": a, "b": b if stored else Computed(b)}
     result = evaluate_with_onnxruntime(graph.node, feeds, ["y"], {"": 18}, 8)
     assert result.values is not None
-    assert same_bits(result.values["y"], run_alone(model)[0])
+    assert same_bits(result.values["y"], run(model, {})[0])
 
 
 @pytest.mark.parametrize("stored", [True, False])

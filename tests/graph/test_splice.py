@@ -4,20 +4,17 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 
 import xoptim
+from tests.support import run
 from xoptim.testing.models import parse
 
 _X = np.array([-1, 2, 3], np.float32)
 
 
 def _run(model: onnx.ModelProto, **feeds: Any) -> list[Any]:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()}))
+    return run(model, {value.name: feeds[value.name] for value in model.graph.input})
 
 
 def _optimized(text: str, *patterns: str) -> onnx.ModelProto:

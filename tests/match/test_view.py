@@ -1,12 +1,14 @@
 """The methods that the seed document lists under "Available Patterns and API", and what came with them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto
 
 from tests.support import load, node_of, text_of
 from xoptim.facts.dims import named
-from xoptim.match.view import GraphBuilderPatternOptimization
+from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 TEXT = """agraph (bool c, float[N,3] x, float[N,3] z, float[1] o) => (float[N,3] y, float[N,3] q, unknown)
 <float[1] one = {1}, float[3] w = {1, 2, 3}, float[1] o = {1}, int64 i = {7}> {
@@ -25,9 +27,10 @@ TEXT = """agraph (bool c, float[N,3] x, float[N,3] z, float[1] o) => (float[N,3]
 }"""
 
 
-@pytest.fixture
-def g() -> GraphBuilderPatternOptimization:
-    return GraphBuilderPatternOptimization(load(TEXT, domains={"test": 2}).graph, "cuda")
+@pytest.fixture(params=[GraphBuilderPatternOptimization, PatternRewriter])
+def g(request: pytest.FixtureRequest) -> Any:
+    """The arguments of `match` and of `apply`."""
+    return request.param(load(TEXT, domains={"test": 2}).graph, "cuda")
 
 
 def test_opsets(g: GraphBuilderPatternOptimization) -> None:
@@ -81,7 +84,7 @@ def test_constants(g: GraphBuilderPatternOptimization) -> None:
 def test_attributes(g: GraphBuilderPatternOptimization) -> None:
     softmax = node_of(g.graph, "Softmax")
     assert g.get_attribute(softmax, "axis") == -1
-    assert g.get_attribute(softmax, "none", 5) == 5
+    assert (g.get_attribute(softmax, "none"), g.get_attribute(softmax, "none", 5)) == (None, 5)
     assert "axis" not in softmax.attribute
 
 

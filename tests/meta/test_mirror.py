@@ -18,7 +18,7 @@ TOPICS = {
         "symbolic_node_cases",
     },
     "match": {"language", "matching_benchmark", "planting", "writing_page"},
-    "engine": {"faults", "global", "misuse", "random_graphs", "sizes"},
+    "engine": {"faults", "global", "misuse", "sizes"},
     "patterns": {"catalogue", "growth", "pairs", "ranges", "results", "shape_proofs"},
     "patterns/quantization": {"quantizer"},
     "testing": {"pairs"},

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.meta.sources import ROOT, sources, with_mypy
+from xoptim.scaffold.new_pattern import write_pack
 
 _BUILT = ("xoptim", "patterns", "cli", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 
@@ -70,7 +71,7 @@ def test_source_distribution_has_every_module(built: Path) -> None:
 @with_mypy
 @pytest.mark.slow
 def test_an_editable_installation_is_visible_to_type_checkers(built: Path, tmp_path: Path) -> None:
-    """It is a plain path, below which all packages lie, for Python and for mypy."""
+    """It is a plain path, below which all packages lie, for Python and for mypy; a pack of patterns passes strict types."""
     root = built.parent
     build = f"import setuptools.build_meta as s; s.build_editable({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", build], cwd=root, capture_output=True, timeout=300, check=True)
@@ -82,17 +83,17 @@ def test_an_editable_installation_is_visible_to_type_checkers(built: Path, tmp_p
     (root / "patterns" / "later.py").write_text("LATER = 1\n")
     code = "from xoptim.cli.main import main\nfrom xoptim.patterns.later import LATER\nLATER.nothing\nmain(1)\n"
     (tmp_path / "elsewhere.py").write_text(code)
-    options = ["--config-file=", f"--cache-dir={tmp_path}", "--follow-imports=silent", "--python-executable", sys.executable]
-    run = [sys.executable, "-m", "mypy", *options, "elsewhere.py"]
+    write_pack("AbsAbsPattern", tmp_path / "acme-patterns")
+    options = ["--strict", "--config-file=", f"--cache-dir={tmp_path}", "--follow-imports=silent"]
+    run = [sys.executable, "-m", "mypy", *options, "--python-executable", sys.executable, "elsewhere.py", "acme-patterns"]
     try:
         done = subprocess.run(
             run, cwd=tmp_path, env={**os.environ, "MYPYPATH": path}, capture_output=True, text=True, check=False
         )
     finally:
         (root / "patterns" / "later.py").unlink()
-    assert re.findall(r"elsewhere.py:(\d+): error: .*\[(.*)\]", done.stdout) == [("3", "attr-defined"), ("4", "call-arg")], (
-        done.stdout
-    )
+    found = re.findall(r"(\S+):(\d+): error: .*\[(.*)\]", done.stdout)
+    assert found == [("elsewhere.py", "3", "attr-defined"), ("elsewhere.py", "4", "call-arg")], done.stdout
 
 
 def _modules(built: Path) -> set[str]:

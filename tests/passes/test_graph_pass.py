@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.engine.random_bodies import RandomFlow
+from tests.properties.strategy import random_model
 from tests.support import load
 from xoptim import ModelPass, PatternOptimization
 from xoptim.engine.events import EventStream
@@ -40,8 +40,8 @@ CASES: tuple[tuple[str, Callable[[], GraphPass], int], ...] = (
 
 @pytest.mark.parametrize(("name", "make", "count"), CASES, ids=[name for name, _, _ in CASES])
 def test_a_pass_ensures_what_it_promises(name: str, make: Callable[[], GraphPass], count: int) -> None:
-    for size in range(12, 30):
-        model = load_model(RandomFlow(size).model(size))
+    for seed in range(30):
+        model = load_model(random_model(seed))
         assert unmet(model, make().requires) == "", name
         make().run(model)
         assert unmet(model, make().ensures) == "", name

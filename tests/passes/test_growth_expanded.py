@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnxruntime import InferenceSession
 
-from tests.support import parse, types
+from tests.support import parse, run, types
 from xoptim import optimize
 
 SHAPE = "int64[4] size = {40, 30, 3, 3}"
@@ -30,7 +29,7 @@ def layers(scale: str = "") -> onnx.ModelProto:
 
 
 def equal(before: onnx.ModelProto, after: onnx.ModelProto, feeds: dict[str, np.ndarray], rtol: float = 1e-5) -> None:
-    results = [InferenceSession(model.SerializeToString()).run(None, feeds) for model in (before, after)]
+    results = [run(model, feeds, optimized=True) for model in (before, after)]
     for one, other in zip(*results, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(np.asarray(other, float), np.asarray(one, float), rtol)

@@ -122,10 +122,10 @@ class Growing:
     """Grows a graph by moves that leave it valid at all sizes.
 
     Args:
-        draw: as hypothesis gives it to composite strategies.
+        draw: as hypothesis gives it to composite strategies; not needed where `below` and `repeat` choose by themselves.
     """
 
-    def __init__(self, draw: Draw) -> None:
+    def __init__(self, draw: Draw | None = None) -> None:
         self._draw = draw
         self.opset = self.choose(OPSETS)
         self.sizes = self.choose(RUNS)
@@ -145,6 +145,7 @@ class Growing:
 
     def below(self, count: int) -> int:
         """A number from 0 on."""
+        assert self._draw is not None
         return self._draw(_below(count)) if count > 1 else 0
 
     def flag(self, one_of: int = 2) -> bool:
@@ -160,6 +161,7 @@ class Growing:
 
         Each one is a piece of its own for hypothesis, to be left out when a graph shrinks.
         """
+        assert self._draw is not None
         while self._draw(_steps(self, step, one_of)):
             pass
 
@@ -302,6 +304,25 @@ class Growing:
             rng = np.random.default_rng([seed, run])
             runs.append({v.name: _numbers(rng, v.dtype, [d[run] for d in v.shape]) for v in self.inputs})
         return tuple(runs)
+
+
+class Even(Growing):
+    """Grows a graph by choices that are drawn evenly, without hypothesis.
+
+    Args:
+        seed: decides everything.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        super().__init__()
+
+    def below(self, count: int) -> int:
+        return int(self._rng.integers(count))
+
+    def repeat(self, step: Move, one_of: int) -> None:
+        while self.below(one_of):
+            step(self)
 
 
 def _store(g: Growing, tensor: TensorProto, array: np.ndarray, dtype: str) -> None:

@@ -1,9 +1,10 @@
-"""Random valid graphs as a strategy of hypothesis, so that what fails can shrink."""
+"""Random valid graphs: as a strategy of hypothesis, so that what fails can shrink, and from a seed."""
 
+import onnx
 from hypothesis import strategies as st
 
 from tests.properties import contractions, elementwise, families, movement, seeds, subgraphs
-from tests.properties.growing import Draw, Drawn, Growing
+from tests.properties.growing import Draw, Drawn, Even, Growing
 
 _LENGTH = 24
 """Moves in a graph, on average, if hypothesis drew evenly."""
@@ -21,10 +22,8 @@ def step(g: Growing) -> None:
         _NESTED[place - len(_PLAIN)](g, step)
 
 
-@st.composite
-def graphs(draw: Draw) -> Drawn:
+def _grown(g: Growing) -> Drawn:
     """A graph of up to a few dozen nodes with what to feed it."""
-    g = Growing(draw)
     n, m = (tuple(pair[i] for pair in g.sizes) for i in (0, 1))
     four = g.fixed(4)
     shapes = ((n, m, *four), (n, *four), g.fixed(2, 3), (n,), g.fixed(1), ())
@@ -46,3 +45,14 @@ def graphs(draw: Draw) -> Drawn:
     outputs = list(chosen.values())
     model = g.model(outputs, typed=g.flag(3))
     return Drawn(model, g.feeds(g.below(5)), {v.name: v.error for v in outputs})
+
+
+@st.composite
+def graphs(draw: Draw) -> Drawn:
+    """Graphs that hypothesis draws, and can make smaller."""
+    return _grown(Growing(draw))
+
+
+def random_model(seed: int) -> onnx.ModelProto:
+    """A model that is drawn evenly; the same seed gives the same one."""
+    return _grown(Even(seed)).model

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.support import load, parse, same_results, types, verify
+from tests.support import parse, same_results, types, verify
 from xoptim import (
     GraphBuilder,
     GraphBuilderPatternOptimization,
@@ -25,7 +25,6 @@ from xoptim import (
 )
 from xoptim.engine.find import match_patterns
 from xoptim.match.refusal import Refusal, listening
-from xoptim.passes.merge import MergeInitializers, MergeNodes
 
 View = GraphBuilderPatternOptimization
 RNG = np.random.default_rng(0)
@@ -138,22 +137,6 @@ def folded(nodes: str, outputs: str = "float[2,3] y", **more: Any) -> onnx.Model
 def test_conditions(nodes: str, expected: list[list[str]]) -> None:
     """Inner layers: config and shapes of the parameters; tensors: shape and type. ONNX has no gradients."""
     assert groups(nodes) == expected
-
-
-def test_parameter_nodes_with_the_same_config() -> None:
-    """The optimizer itself merges nodes that also share operands, so that they compute the same."""
-    for second, expected in (("alpha = 0.5", 1), ("alpha = 0.25", 2)):
-        model = load(f"agraph (float[2] x) => (y) {{ a = Elu <alpha = 0.5> (x) b = Elu <{second}> (x) y = Sub(a, b) }}")
-        MergeNodes().run_on(model.graph)
-        assert len(model.graph.of_type("Elu")) == expected
-        verify(model)
-
-
-def test_tensor_parameters_of_the_same_shape_and_type() -> None:
-    values = "float[2] a = {1, 2}, float[2] b = {1, 2}, float[1,2] c = {1, 2}, int32[2] d = {1, 2}, float[2] e = {2, 1}"
-    model = load(f"agraph (float[2] x) => (y, z) <{values}> {{ t = Sum(x, a, b, c, e) y = Neg(t) z = Neg(d) }}")
-    assert MergeInitializers().run_on(model.graph) == 1
-    assert list(model.graph.initializers) == ["a", "c", "d", "e"], "the first one of equals stays"
 
 
 # -------------------------------------------------------------------- Fold Group Function

@@ -48,15 +48,6 @@ def test_parameters_of_one_shape_are_stacked() -> None:
     assert sorted(array.tobytes() for array in stacked[0]) == sorted(array.tobytes() for array in weights)
 
 
-def test_a_parameter_that_layers_share_stays_shared() -> None:
-    """A pointer to one parameter."""
-    g = Sketch()
-    weight = g.weight(WIDTH, WIDTH)
-    sums = [g.add("MatMul", g.add("Sigmoid", g.input("n", WIDTH)), weight) for _ in range(5)]
-    after = folded(g.model(g.add("Sum", *sums)))
-    assert [list(each.dims) for each in after.graph.initializer if len(each.dims) > 1] == [[WIDTH, WIDTH]]
-
-
 def test_a_parameter_graph_is_folded_like_layers() -> None:
     """Weights that are computed at run time: one node for each operation on them."""
     g = Sketch()

@@ -99,6 +99,8 @@ def test_nothing_is_set() -> None:
 def test_variables_of_others_are_left_alone() -> None:
     others = {"Cast": "0.1", "Dropout": "yes", "SomePattern": "*.txt", "Pattern": "-", "PATTERNS": "1", "pattern": "1"}
     assert read_environment(others) == DebugSettings()
+    assert read_environment({"MyOwnPattern": "5", "HOME": "3"}) == DebugSettings(levels={"MyOwn": 5})
+    assert read_environment({"PATTERN": " , "}) == DebugSettings()
 
 
 @pytest.mark.parametrize("variable", ["LOG_PATTERN_OPTIMIZE", "CastPattern"])
@@ -113,6 +115,8 @@ def test_the_environment_is_read_once_when_options_are_made(monkeypatch: pytest.
     monkeypatch.setenv("PATTERNSTEP", "1")
     assert not before.debug.step
     assert OptimizationOptions().debug.step
+    given = DebugSettings()
+    assert OptimizationOptions(debug=given).debug is given
 
 
 # ---------------------------------------------------------------- verbosity
@@ -359,7 +363,7 @@ def test_pattern_step(value: str, strategy: str, not_not: type[PatternOptimizati
     assert types(result) == ["Or"] * PAIRS
 
 
-@pytest.mark.parametrize("value", ["0", "", "False", "no"])
+@pytest.mark.parametrize("value", ["0", "", "False", "no", "yes"])
 def test_no_step(value: str, not_not: type[PatternOptimization], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATTERNSTEP", value)
     assert applied_in_rounds(not_not)[1][0] == PAIRS

@@ -1,6 +1,5 @@
 """The second half of the document about graph optimization: the database, queries, registration, and the order of groups."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ from xoptim import GraphBuilder, PatternOptimization, Query, database, installed
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.catalogue.database import PatternGroup, PatternSequence
 from xoptim.dialects import PatternSub
-from xoptim.facts.errors import BudgetError
 from xoptim.match.rewrite import PHASES
 
 TEXT = "agraph (float[n] x, float[n] y) => (float[n] z) { m = Mul(x, y) d = Div(m, y) z = Sinh(d) }"
@@ -61,54 +59,6 @@ def test_an_equilibrium_applies_its_patterns_until_none_of_them_changes_anything
     chain = [renaming("Abs", "Exp"), renaming("Exp", "Floor"), renaming("Floor", "Sin")]
     after = optimize(parse("agraph (float[n] x) => (float[n] y) { y = Abs(x) }"), patterns=chain)
     assert types(after) == ["Sin"]
-
-
-def test_patterns_of_a_group_that_undo_each_other_are_an_error_that_names_them() -> None:
-    undoing = [renaming("Abs", "Exp"), renaming("Exp", "Abs")]
-    with pytest.raises(BudgetError, match=re.compile("AbsToExp|ExpToAbs")):
-        optimize(parse("agraph (float[n] x) => (float[n] y) { y = Abs(x) }"), patterns=undoing)
-
-
-# ------------------------------------------------------------------ "Query"
-
-
-def tagged(*tags: str) -> Any:
-    name = "".join(tag.title() for tag in tags) or "Plain"
-    return simplifier(f"{name}Tagged", tags=tags)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        (Query(["a"]), {"A", "AB", "ABC"}),
-        (Query(["a", "b"]), {"A", "AB", "ABC", "B"}),
-        (Query(["a"], require=["b"]), {"AB", "ABC"}),
-        (Query(["a"], require=["b", "c"]), {"ABC"}),
-        (Query(["a", "b"], exclude=["c"]), {"A", "AB", "B"}),
-        (Query(["a"], require=["b"], exclude=["c"]), {"AB"}),
-        (Query(["a"]).requiring("b"), {"AB", "ABC"}),
-        (Query(["a"]).including("b").excluding("c"), {"A", "AB", "B"}),
-    ],
-)
-def test_include_is_one_of_require_is_all_of_exclude_is_none_of(query: Query, expected: set[str]) -> None:
-    group = PatternGroup()
-    for tags in (("a",), ("a", "b"), ("a", "b", "c"), ("b",)):
-        cls = tagged(*tags)
-        group.register("".join(tags).upper(), cls)
-    found = {p.name().removesuffix("Tagged").upper() for p in group.query(query)}
-    assert found == expected
-
-
-def test_a_query_gives_new_queries() -> None:
-    query = Query(["fast_run"])
-    query.excluding("inplace")
-    assert query == Query(["fast_run"])
-
-
-def test_a_subquery_is_used_for_the_group_that_it_names_and_the_query_for_the_others() -> None:
-    whole = select(Query(["default"]))
-    part = select(Query(["default"], subquery={"specialize": Query(["default"], exclude=["default"])}))
-    assert {p.name() for p in whole} - {p.name() for p in part} == {p.name() for p in whole if p.phase == "specialize"}
 
 
 # ------------------------------------------------------------------ "Examples"

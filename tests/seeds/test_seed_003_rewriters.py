@@ -9,11 +9,10 @@ import pytest
 
 from tests.support import parse, run, same_results, types
 from xoptim import GraphBuilder, Node, XoptimError, optimize
-from xoptim.api.whole_model import GlobalRewriter, global_rewriter
+from xoptim.api.whole_model import global_rewriter
 from xoptim.dialects import OpRemove, OpSub, PatternSub, local_rewriter
 from xoptim.dialects.local import LocalView
 from xoptim.engine.navigate import ReverseNavigator, TopologicalNavigator
-from xoptim.facts.errors import RewriteError
 
 DOCUMENT = "double[n] x, double[n] y, double[n] z"
 SIMPLE = f"agraph ({DOCUMENT}) => (double[n] a) {{ p = Mul(y, x) q = Div(p, y) r = Div(z, x) s = Mul(q, r) a = Add(z, s) }}"
@@ -163,18 +162,6 @@ def _cancels(model: onnx.ModelProto, node: onnx.NodeProto) -> bool:
 # ---------------------------------------------------------------- what they are
 
 
-def test_a_global_rewriter_gets_the_whole_graph() -> None:
-    seen: list[tuple[str, int]] = []
-
-    @global_rewriter()
-    def look(builder: GraphBuilder) -> None:
-        seen.append((type(builder).__name__, len(builder.nodes)))
-
-    alone(SIMPLE, look)
-    assert seen == [("GraphBuilder", 5)]
-    assert issubclass(look, GlobalRewriter)
-
-
 def test_a_rewriter_can_be_used_by_itself() -> None:
     """``simplify.optimize(e)``: nothing but the rewriter, then what nothing reads is swept."""
     builder = GraphBuilder(parse(SIMPLE))
@@ -182,19 +169,6 @@ def test_a_rewriter_can_be_used_by_itself() -> None:
     assert "Div" in {node.op_type for node in builder.nodes}
     assert expression(builder.to_onnx(optimize=False)) == "add(z, mul(x, div(z, x)))"
     assert TopologicalNavigator(local_simplify).run(GraphBuilder(parse(SIMPLE)).model) == 1
-
-
-def test_false_means_that_nothing_is_to_be_done() -> None:
-    for nothing in (False, None):
-        rewriter = local_rewriter("Div", name="Nothing")(lambda g, node, nothing=nothing: nothing)
-        assert alone(SIMPLE, rewriter).graph.node == parse(SIMPLE).graph.node
-
-
-def test_as_many_results_as_the_node_has() -> None:
-    for wrong in ([], ["x", "y"]):
-        rewriter = local_rewriter("Div", name="Wrong")(lambda g, node, wrong=wrong: wrong)
-        with pytest.raises(XoptimError, match=rf"a Div with 1 results cannot be replaced by {len(wrong)}"):
-            alone(SIMPLE, rewriter)
 
 
 def test_none_removes_a_result_that_nothing_reads() -> None:
@@ -212,22 +186,7 @@ def test_none_removes_a_result_that_nothing_reads() -> None:
     assert types(alone(read, first_half, strict=False)) == ["Split", "Add"]
 
 
-def test_replacing_is_checked() -> None:
-    builder = GraphBuilder(parse("agraph (double[3] x, float[3] w) => (double[3] y) { t = Neg(x) y = Abs(t) }"))
-    with pytest.raises(RewriteError, match="would change its type"):
-        builder.replace("t", "w")
-    with pytest.raises(RewriteError, match="depends on"):
-        builder.replace("t", "y")
-    assert [node.input for node in builder.nodes] == [("x",), ("t",)]
-
-
 # ---------------------------------------------------------------- shortcuts
-
-
-def test_op_sub() -> None:
-    add_to_mul = OpSub("Add", "Mul")
-    for way in (add_to_mul, TopologicalNavigator(add_to_mul)):
-        assert expression(alone(SIMPLE, way)) == "mul(z, mul(div(mul(y, x), y), div(z, x)))"
 
 
 def test_op_remove() -> None:
@@ -239,16 +198,6 @@ def test_op_remove() -> None:
     assert types(kept) == ["Identity", "Identity", "Add"], "an option says that they are to stay"
     dropout = "agraph (float[n] x) => (float[n] y) { a = Dropout(x) y = Abs(a) }"
     assert types(alone(dropout, OpRemove("Dropout"))) == ["Abs"]
-
-
-def test_op_remove_needs_as_many_results_as_operands() -> None:
-    text = "agraph (float[4] x, float[4] y) => (float[4] a, float[4] b) { a, b = l.both(x, y) }"
-    swap = '<domain: "l", opset_import: ["" : 18]> both (p, q) => (u, v) { u = Identity(p) v = Identity(q) }'
-    model = parse(f"{text} {swap}", domains={"l": 1})
-    after = optimize(model, patterns=[OpRemove("l::both")])
-    assert types(after) == ["Identity", "Identity"]
-    assert [(n.input[0], n.output[0]) for n in after.graph.node] == [("x", "a"), ("y", "b")]
-    assert expression(alone(SIMPLE, OpRemove("Div"))) == expression(parse(SIMPLE))
 
 
 def test_shortcuts_go_where_local_rewriters_go() -> None:

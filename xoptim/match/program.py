@@ -81,7 +81,7 @@ class Program:
 def compile_trace(trace: Trace, anchors: Sequence[Key] = (), interior: Literal["keep", "refuse"] = "keep") -> Program:
     """Order the nodes of a pattern for matching: producers first, then consumers of known results.
 
-    The anchor is the most selective node (see `_selectivity`), the last one among equals; of the operators in ``anchors``, if
+    The anchor is the most selective node (see `_frequency`), the last one among equals; of the operators in ``anchors``, if
     there are any. ``interior`` is that of the pattern. Raises `TypeError` when the pattern is empty, not connected, returns
     results that it does not compute, or has no such anchor.
     """

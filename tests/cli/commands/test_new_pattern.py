@@ -1,16 +1,13 @@
 """``xopt new-pattern`` in any folder."""
 
-import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from mypy import api
 
 from tests.cli.command import Xopt, files, write
-from tests.meta.sources import ROOT
 
 
 def test_a_pattern_in_the_current_folder(xopt: Xopt) -> None:
@@ -61,13 +58,3 @@ def test_a_package_passes_its_own_test(xopt: Xopt) -> None:
     done = subprocess.run(words, cwd="acme-patterns", env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
-
-
-@pytest.mark.slow
-def test_the_template_passes_strict_types_elsewhere(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder that knows nothing of the settings of this repository."""
-    xopt("new-pattern", "AbsAbsPattern", "--pack", "acme-patterns")
-    monkeypatch.setenv("MYPYPATH", str(ROOT))
-    importlib.invalidate_caches()
-    out, err, code = api.run(["--strict", "--config-file", "", "--follow-imports", "silent", "acme-patterns"])
-    assert code == 0, out + err

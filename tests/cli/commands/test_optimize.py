@@ -68,15 +68,6 @@ def test_in_place(xopt: Xopt) -> None:
     assert Path("model.onnx").stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("target", ["model.onnx", "./model.onnx", "link.onnx", "hard.onnx"])
-def test_the_input_is_not_overwritten_by_accident(xopt: Xopt, target: str) -> None:
-    given = write(TRANSPOSES).read_bytes()
-    Path("link.onnx").symlink_to("model.onnx")
-    Path("hard.onnx").hardlink_to("model.onnx")
-    assert "is the input; use --in-place to overwrite it" in xopt("model.onnx", "-o", target).error
-    assert Path("model.onnx").read_bytes() == given
-
-
 def test_in_place_and_output_exclude_each_other(xopt: Xopt) -> None:
     write(TRANSPOSES)
     assert "exclude each other" in xopt("model.onnx", "--in-place", "-o", "other.onnx").error

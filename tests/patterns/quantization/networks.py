@@ -1,14 +1,16 @@
 """Networks of the operators that onnxruntime's quantizer knows, quantized by it."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
-from tests.support import parse
+from tests.support import parse, types
 
 NETWORKS: Final = {
     "convolutions": (
@@ -242,3 +244,13 @@ def quantized(model: onnx.ModelProto, setting: str, folder: Path) -> onnx.ModelP
     else:
         quantize_static(str(before), str(after), _Reader(model), quant_format=QuantFormat.QDQ, **SETTINGS[setting])
     return onnx.load(after)
+
+
+def as_run(model: onnx.ModelProto, folder: Path) -> Counter[str]:
+    """Operators of a model as onnxruntime runs it with all of its own optimizations."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "as_run.onnx")
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return Counter(types(onnx.load(options.optimized_model_filepath)))

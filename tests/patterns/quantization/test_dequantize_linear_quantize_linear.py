@@ -1,14 +1,13 @@
 """Integers that are moved; and the kernels for integers that onnxruntime forms from pairs are not lost by any pattern."""
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import numpy_helper
 
+from tests.patterns.quantization.networks import as_run
 from tests.support import parse, run, types
 from xoptim import optimize
 
@@ -108,21 +107,12 @@ def network(parts: list[str]) -> onnx.ModelProto:
     return model
 
 
-def kernels(model: onnx.ModelProto, folder: Path) -> Counter[str]:
-    """Operators of a model as onnxruntime runs it."""
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(folder / "optimized.onnx")
-    options.log_severity_level = 4
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return Counter(types(onnx.load(options.optimized_model_filepath)))
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("selection", ["default", "default+onnxruntime"])
 def test_kernels_for_integers_are_formed_as_often(name: str, selection: str, tmp_path: Path) -> None:
     before = network(NETWORKS[name])
     after = optimize(before, patterns=selection, strict=True)
-    given, found = kernels(before, tmp_path), kernels(after, tmp_path)
+    given, found = as_run(before, tmp_path), as_run(after, tmp_path)
     # A Concat of integers needs no kernel of its own; of Gemm and MatMul there are kernels for integers with different names.
     lost = {
         k: (given[k], found[k]) for k in ("QLinearConv", "QLinearAdd", "QLinearMul", "QLinearSigmoid") if found[k] < given[k]

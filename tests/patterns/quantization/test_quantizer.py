@@ -4,25 +4,13 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 
-from tests.patterns.quantization.networks import NETWORKS, SETTINGS, feeds_of, network, quantized
-from tests.support import run, types
+from tests.patterns.quantization.networks import NETWORKS, SETTINGS, as_run, feeds_of, network, quantized
+from tests.support import run
 from xoptim import optimize
 
 _WITH_INTEGERS = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantizeMatMul", "ConvInteger", "QAttention", "MatMulNBits")
-
-
-def as_run(model: onnx.ModelProto, folder: Path) -> Counter[str]:
-    """Operators of a model as onnxruntime runs it with all of its own optimizations."""
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(folder / "as_run.onnx")
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return Counter(types(onnx.load(options.optimized_model_filepath)))
 
 
 def lost(given: Counter[str], found: Counter[str]) -> dict[str, tuple[int, int]]:
