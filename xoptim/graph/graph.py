@@ -50,7 +50,9 @@ class Graph:
         facts = FactTable(definitions, None if parent is None else parent.facts)
         outer = None if parent is None else parent.references
         references = References(definitions, self.nodes, owner, outer, model.listeners)
-        self.definitions, self.facts, self.references = definitions, facts, references
+        self.definitions: Definitions = definitions
+        self.facts: FactTable = facts
+        self.references: References = references
         # A question that one table answers, and a verb that concerns one table only, is the method of that table itself:
         # the search calls these at every step, and a method of the graph around each would double the calls.
         self.declared_inputs, self.initializers = definitions.inputs, definitions.initializers
@@ -110,8 +112,8 @@ class Graph:
 
     def owners(self) -> list[Node]:
         """The nodes with subgraphs, in order."""
-        groups = (nodes for key, nodes in self.types.items() if may_own_graphs(*key))
-        return sorted((node for nodes in groups for node in nodes if node.bodies), key=lambda node: node.label)
+        found = [node for key, nodes in self.types.items() if may_own_graphs(*key) for node in nodes if node.bodies]
+        return sorted(found, key=lambda node: node.label)
 
     def declare_input(self, name: str, info: Info = UNKNOWN, *, listed: bool = True) -> None:
         """Add a value that no node computes and no `Tensor` stores: an input, or unlisted a sparse initializer."""
@@ -186,9 +188,7 @@ class Graph:
     def sweep(self) -> int:
         """Remove nodes whose results are no longer read, and the nodes that only they needed.
 
-        Returns the number of nodes removed.
-
-        Only new nodes and those that lost a reader since the last call are checked.
+        Returns the number of nodes removed. Only new nodes and those that lost a reader since the last call are checked.
         """
         count, unread = 0, self.references.unread
         while unread:
