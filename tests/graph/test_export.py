@@ -238,3 +238,13 @@ def test_a_declaration_that_cannot_be_right_is_written_right() -> None:
     assert helper.printable_value_info(output) == "%y[FLOAT, nx4]"
     assert output.doc_string == "kept"
     assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "m"
+
+
+def test_one_declared_shape_that_is_wrong_makes_the_others_doubtful(caplog: pytest.LogCaptureFixture) -> None:
+    proto = parse("agraph (float[N,3] x) => (z) { y = Neg(x) t = test.Op(y) z = Abs(t) }", domains={"test": 1})
+    proto.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4], doc_string="y"))
+    proto.graph.value_info.append(helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 7]))
+    (found,) = export_model(load_model(proto)).graph.value_info
+    assert "declared shapes are ignored" in caplog.text
+    assert (found.name, found.doc_string) == ("y", "y")
+    assert [each.dim_param or each.dim_value for each in found.type.tensor_type.shape.dim] == ["N", 3]

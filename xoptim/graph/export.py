@@ -74,7 +74,11 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
         proto.output.append(_output(name, given_outputs.get(name), graph.info_of(name)))
     if source is not None:
         kept = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
-        proto.value_info.extend(v for v in kept if not _is_refuted(v, graph.info_of(v.name)))
+        if graph.facts.refutes_declared:
+            known = ((v, graph.info_of(v.name)) for v in kept)
+            proto.value_info.extend(_redeclared(v, info) for v, info in known if info.dtype)
+        else:
+            proto.value_info.extend(v for v in kept if not _is_refuted(v, graph.info_of(v.name)))
     declared = {v.name for v in (*proto.value_info, *proto.output)}
     proto.value_info.extend(value_info(name, info) for name, info in _scanned(graph).items() if name not in declared)
     for name, annotation in graph.annotations.items():
@@ -87,9 +91,14 @@ def _output(name: str, given: ValueInfoProto | None, info: Info) -> ValueInfoPro
     """The declaration of an output, as it was given unless that is wrong."""
     if given is not None and not _is_refuted(given, info):
         return given
-    made = ValueInfoProto() if given is None else deepcopy(given)
+    return value_info(name, info) if given is None else _redeclared(given, info)
+
+
+def _redeclared(given: ValueInfoProto, info: Info) -> ValueInfoProto:
+    """A declaration with the type and the shape that were inferred."""
+    made = deepcopy(given)
     made.ClearField("type")
-    made.MergeFrom(value_info(name, info))
+    made.MergeFrom(value_info(given.name, info))
     return made
 
 
