@@ -72,7 +72,7 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
             row |= {"pattern": f"  {row['name']}", "opset": opset_range(pattern), "tags": " ".join(row["tags"])}
             rows.add(*(row[column] for column in columns))
     if len(patterns) == len(database().entries()):
-        rows.add_title("steps of every optimization, which --drop leaves out by name")
+        rows.add_title("steps that --drop takes")
         for name, step in STEPS.items():
             rows.add(f"  {name}", phase_of(step), step.exactness, "any", *[""] * (len(columns) - 5), step.arrow())
     rows.print(open_console())

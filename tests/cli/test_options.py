@@ -80,5 +80,5 @@ def test_types_of_fields_are_those_of_the_values(name: str) -> None:
         hint, found = str(get_type_hints(kind)[each.name]), options[each.name]
         assert found.multiple == hint.startswith("tuple["), each.name
         assert (found.is_flag and not found.count) == (hint == "<class 'bool'>"), each.name
-        assert (each.default is None and not found.required) == ("None" in hint), each.name
+        assert (each.default is None and not found.required) == ("None" in hint or "Optional" in hint), each.name
     assert {each.name for _, each in described} == set(options)

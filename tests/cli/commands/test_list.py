@@ -24,7 +24,7 @@ def test_list(xopt: Xopt) -> None:
             families[next(reversed(families))].append(line.split()[0])
         else:
             families[line.strip()] = []
-    steps = families.pop("steps of every optimization, which --drop leaves out by name")
+    steps = families.pop("steps that --drop takes")
     assert steps == ["constant_folding", "merge", "remove_unused", "remove_identity"]
     assert list(families) == sorted({cls.family() for cls in installed_patterns().values()})
     assert families == {key: [n for n, cls in installed_patterns().items() if cls.family() == key] for key in families}
