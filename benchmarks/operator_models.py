@@ -45,6 +45,8 @@ _TOKENS_13 = """
 LayerNormalizationOrt (float[ROWS,768] x) => (y) <float two = {2}, float e = {0.00001}>
     { m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) w = Add(v, e) s = Sqrt(w)
     y = Div(d, s) }
+Int8Operands (float[ROWS,768] x, float[768,768] W) => (y) { y = MatMul(x, W) }
+Int8Table (int64[ROWS] x, float[30000,768] W) => (y) { y = Gather(W, x) }
 """
 _TOKENS_18 = """
 EluMul (float[ROWS,768] x) => (y) <float k = {0.5}> { t = Elu <alpha = 1.5> (x) y = Mul(t, k) }
@@ -173,6 +175,7 @@ GeluErf (float[ROWS,3072] x) => (y) <float s = {1.4142135}, float one = {1}, flo
     { d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }
 """
 _TOKENS_21 = """
+Int4Weights (float[ROWS,768] x, float[768,768] W) => (y) { y = MatMul(x, W) }
 MatMulNBits (float[ROWS,768] x, int4[768,768] W, float[24,768] S) => (y)
     { d = DequantizeLinear <axis = 0, block_size = 32> (W, S) y = MatMul(x, d) }
 """

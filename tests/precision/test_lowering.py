@@ -1,5 +1,6 @@
 """Models with fewer bits: the choice keeps the tolerance, and the graph is proved."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,13 @@ def test_products_in_subgraphs_stay() -> None:
 def test_nothing_to_round() -> None:
     with pytest.raises(ChoiceError, match="nothing can be rounded to int8: no product has constant weights of 32-bit floats"):
         lowered(parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }"), feeds=())
+
+
+def test_other_providers() -> None:
+    how, options = ProofOptions(whole=False), OptimizationOptions()
+    proof = prove(network(layers=1), options, how)
+    with pytest.raises(ChoiceError, match="int8 is for the provider cpu, not for cuda"):
+        lower(proof, replace(options, provider="cuda"), how, PrecisionOptions())
 
 
 def test_values_that_do_not_fit() -> None:

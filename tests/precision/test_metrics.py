@@ -42,6 +42,9 @@ def test_what_is_not_finite() -> None:
         (np.zeros(2, np.float32), np.zeros(3, np.float32), np.inf),
         (np.zeros(2, np.float32), None, np.inf),
         ([EXPECTED], [EXPECTED], 0.0),
+        ([EXPECTED, EXPECTED], [EXPECTED, 2 * EXPECTED], 1.0),
+        ([EXPECTED], [EXPECTED, EXPECTED], np.inf),
+        (None, None, 0.0),
     ],
 )
 def test_other_outputs(expected: np.ndarray, actual: np.ndarray, found: float) -> None:

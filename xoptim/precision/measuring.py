@@ -58,6 +58,8 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
         RunError, LoadError, FeedError: the model does not run.
     """
     folder, patterns = proof.base_dir, rounding_patterns(precision.scheme)
+    if all(pattern().unfit_for(None, options.provider) for pattern in patterns):
+        raise ChoiceError(f"{precision.scheme} is for the provider cpu, not for {options.provider}")
     model = _raised(proof, max(pattern.min_opset for pattern in patterns))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
