@@ -9,6 +9,7 @@ import pytest
 from xoptim.cli.main import xopt as group
 
 from tests.cli.command import TRANSPOSES, Xopt, write
+from tests.precision.models import network
 from tests.support import parse
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,7 @@ COMMANDS = {
     "bisect": ("model.onnx",),
     "apply": ("model.onnx", "TransposeTranspose", "--at", "u", "-o", "out.onnx"),
     "replay": ("dumps",),
+    "sensitivity": ("model.onnx",),
     "report": ("model.onnx", "model.onnx", "-o", "report.html"),
 }
 
@@ -55,7 +57,7 @@ def test_every_command_that_runs_models_has_the_option() -> None:
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_it_is_loaded(xopt: Xopt, library: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(TRANSPOSES)
+    write(network(layers=1) if command == "sensitivity" else TRANSPOSES)
     if command == "replay":
         monkeypatch.setenv("DUMPPATTERNS", "dumps")
         xopt("model.onnx", "-q", "--no-verify")

@@ -115,7 +115,10 @@ def _opened(a: SymbolicDim, b: int) -> Dim:
         for atom, _ in monomial:
             if atom.kind == "%" and type(atom.args[1]) is int and not atom.args[1] % b:
                 rest = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
-                return a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
+                opened = a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
+                # A product that is too large to expand is a symbol, beside which the factor stays.
+                is_gone = type(opened) is not SymbolicDim or monomial not in dict(opened.terms)
+                return opened if is_gone else a
     return a
 
 

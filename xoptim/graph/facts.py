@@ -22,18 +22,7 @@ class FactTable:
     enclosing graph.
     """
 
-    __slots__ = (
-        "_computed",
-        "_definitions",
-        "_evaluated",
-        "_infos",
-        "_overridable",
-        "items",
-        "known",
-        "learn",
-        "outer",
-        "refutes_declared",
-    )
+    __slots__ = ("_computed", "_definitions", "_evaluated", "_infos", "_overridable", "items", "known", "learn", "outer")
 
     def __init__(self, definitions: Definitions, outer: FactTable | None) -> None:
         self.outer = outer
@@ -42,8 +31,6 @@ class FactTable:
         self._computed: set[str] = set()
         self._evaluated: dict[str, np.ndarray | None] = {}
         self._overridable: set[str] = set()
-        self.refutes_declared = False
-        """Whether a declared shape was found wrong, which makes all others doubtful."""
         # Methods of the table itself, which are called for every operand: see `Definitions`.
         self.known = self._infos.get
         """The facts about a value of this graph itself, ``None`` for a name that it does not define."""

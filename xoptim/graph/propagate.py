@@ -52,7 +52,7 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
                 else:
                     # One stale declaration (a batch size that was made symbolic later) makes all others doubtful.
                     logger.warning("value_info of %r contradicts the operators; declared shapes are ignored", name)
-                    graph.facts.refutes_declared = True
+                    graph.refutes_declared = True
                     return infer_graph(graph)
             if name:
                 graph.learn(name, info)

@@ -1,7 +1,7 @@
 """The error that fewer bits add, and the time that they save, for each product of a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -82,7 +82,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
 
 def settings_of(how: ProofOptions) -> SessionSettings:
     """Sessions in which onnxruntime optimizes models as it does for a user."""
-    return SessionSettings(how.checks.providers, level="all", threads=how.checks.threads)
+    return replace(how.checks.settings, level="all")
 
 
 def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:

@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,8 @@ def measure_products(
     made = {name for node in model.graph.node for name in node.output}
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     free = {each.result: [name for name in nodes[each.result].input if name] for each in products}
-    values = {**feeds, **_values(model, folder, {n for names in free.values() for n in names if n in made}, feeds)}
+    wanted = {name for names in free.values() for name in names if name in made}
+    values = {**feeds, **_values(model, folder, wanted, feeds, settings)}
     known: dict[tuple[object, ...], tuple[float, float]] = {}
     for each in products:
         given = {
@@ -166,13 +167,15 @@ def measure_products(
         each.before, each.after = known[kind]
 
 
-def _values(model: onnx.ModelProto, folder: Path | None, names: Iterable[str], feeds: Mapping[str, Value]) -> dict[str, Value]:
+def _values(
+    model: onnx.ModelProto, folder: Path | None, names: Iterable[str], feeds: Mapping[str, Value], settings: SessionSettings
+) -> dict[str, Value]:
     """Results within a model on one sample."""
     wanted = sorted(set(names) - {value.name for value in model.graph.output})
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    session = Session(probe, SessionSettings(), base_dir=folder)
+    session = Session(probe, replace(settings, level="off"), base_dir=folder)
     return dict(zip((port.name for port in session.outputs), session.run(feeds), strict=True))
 
 
