@@ -14,6 +14,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import collection_paused
 from xoptim.graph.model import UNLISTED_SINCE, Function, Model
 from xoptim.graph.node import Node
+from xoptim.graph.propagate import contradicts
 from xoptim.graph.tensors import Tensor
 from xoptim.inference.types import info_to_type_proto
 
@@ -78,7 +79,7 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
             known = ((v, graph.info_of(v.name)) for v in kept)
             proto.value_info.extend(_redeclared(v, info) for v, info in known if info.dtype)
         else:
-            proto.value_info.extend(v for v in kept if not _is_refuted(v, graph.info_of(v.name)))
+            proto.value_info.extend(v for v in kept if not contradicts(graph.info_of(v.name), v))
     declared = {v.name for v in (*proto.value_info, *proto.output)}
     proto.value_info.extend(value_info(name, info) for name, info in _scanned(graph).items() if name not in declared)
     for name, annotation in graph.annotations.items():

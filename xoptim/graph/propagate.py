@@ -47,7 +47,7 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
                 proto = declared[name]
                 if may_be_overridden and graph.depends_on_caller(name):
                     info = refine(info, Info(type_proto_to_info(proto.type).dtype))
-                elif not _contradicts(info, proto):
+                elif not contradicts(info, proto):
                     info = _with_declared(info, proto)
                 else:
                     # One stale declaration (a batch size that was made symbolic later) makes all others doubtful.
@@ -227,7 +227,7 @@ def _with_declared(inferred: Info, proto: onnx.ValueInfoProto) -> Info:
     return refine(inferred, declared) if inferred.is_tensor and declared.is_tensor else inferred
 
 
-def _contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
+def contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
     """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave open."""
     if not proto.type.HasField("tensor_type") or not inferred.is_tensor:
         return False
