@@ -42,8 +42,7 @@ class Graph:
         """Quantization annotations of values, by name."""
         self.source: onnx.GraphProto | None = None
         """The protobuf this graph came from: fields not represented here (value infos, annotations) are copied from it."""
-        self.refutes_declared = False
-        """Whether a declared shape was found wrong, which makes all others doubtful."""
+        self.refutes_declared = False  # whether a declared shape was found wrong, which makes all others doubtful
         self.nodes = OrderedNodes()
         self._by_type: dict[tuple[str, str], dict[Node, None]] = {}
         self.types: Mapping[tuple[str, str], Mapping[Node, None]] = self._by_type
