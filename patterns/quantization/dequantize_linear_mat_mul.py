@@ -17,7 +17,7 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
 
     What: multiplies the integers, and the sums by both scales.
     Why: onnxruntime forms the same product when it loads a model, but leaves the summand after it, which then takes a pass of
-    its own: 0.96 of the time (128 by 768 by 768). Without its optimizations the product takes a third of the time.
+    its own: 0.96 of the time (128 by 768 by 768). Without its optimizations the product takes 0.17 of the time.
     Refuses when:
     1. an operand is not dequantized, or the second one is not a constant matrix of int8 with one scale for each column.
     2. the tensor has several scales, or a constant one: where a QuantizeLinear follows, there is an operator without floats.
