@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import click
 import numpy as np
@@ -11,8 +11,6 @@ from xoptim.precision.metrics import METRICS, Metric
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 
 from .options import choice, names_of, option
-
-_WORDS: Final = ("tolerance", "metric", "goal")
 
 
 def _fraction(value: str | float) -> float:
@@ -57,7 +55,7 @@ class Lowering:
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
-        return {} if self.precision else dict.fromkeys(_WORDS, "without --precision")
+        return {} if self.precision else dict.fromkeys(names_of(Lowering), "without --precision")
 
     def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
         """The options, ``None`` when no bits are to be saved."""
@@ -66,7 +64,3 @@ class Lowering:
         return PrecisionOptions(
             scheme=self.precision, tolerance=self.tolerance, metric=self.metric, goal=self.goal, feeds=feeds, seed=seed
         )
-
-
-LOWERING: Final = names_of(Lowering)
-"""Parameters that say how many bits, and how large an error."""

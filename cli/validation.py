@@ -71,7 +71,7 @@ class Values:
         libraries = tuple(map(library_file, self.custom_op_lib))
         return Inputs(
             dims=read_dims(self.dims),
-            feeds=next(iter(self.samples()), {}),
+            feeds={} if self.feeds is None else _feeds(files_of(self.feeds)[0]),
             test_data=self.test_data,
             seed=self.seed,
             custom_op_libs=libraries,

@@ -65,7 +65,6 @@ class Rewrite:
         priority: within a phase, higher numbers run when lower ones have no match left.
         exactness: ``exact`` (bit-identical), ``rounding`` (differs by rounding; a zero may change its sign), ``finite``
             (assumes no NaN, infinity or -0), ``approximate``.
-        bits: number of bits to which it rounds operands, 0 for rewrites that round none.
         min_opset, max_opset: lowest and highest version of the standard operator set.
         produces: domains, other than the standard one, of the operators that it creates.
         unchecked: operators that it writes in the standard domain although the standard does not define them: the runtime
@@ -82,7 +81,6 @@ class Rewrite:
     before: ClassVar[tuple[str, ...]] = ()
     priority: ClassVar[int] = 0
     exactness: ClassVar[Exactness] = "exact"
-    bits: ClassVar[int] = 0
     min_opset: ClassVar[int] = 1
     max_opset: ClassVar[int | None] = None
     produces: ClassVar[tuple[str, ...]] = ()

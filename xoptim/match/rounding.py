@@ -15,10 +15,14 @@ class RoundingPattern(PatternOptimization):
 
     Args:
         only: names of results; where none of them is the first result of a node, the pattern does not match. ``None`` for all.
+
+    Class attributes:
+        bits: number of bits to which operands are rounded.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
 
+    bits: ClassVar[int]
     only: Collection[str] | None = None
 
     def __init__(self, only: Collection[str] | None = None) -> None:

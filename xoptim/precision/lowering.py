@@ -11,13 +11,11 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.choosing import choose
-from xoptim.precision.measuring import Sensitivity, integer_patterns, rounding_patterns, sensitivity, settings_of
-from xoptim.precision.metrics import error
+from xoptim.precision.measuring import integer_patterns, rounding_patterns, sensitivity
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.products import Product, round_products, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.validate.report import ValidationReport
-from xoptim.validate.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,8 @@ class Lowered:
         wrong = next((report for report in self.structure if report.status == "different"), None)
         if wrong is not None:
             return f"the integers do not compute what floats compute with the same rounded numbers: {wrong.summary()}"
+        if self.proof.each is not None and self.proof.each.disagreements:
+            return str(self.proof.each.disagreements[0])
         if self.error > self.options.tolerance:
             return f"the error is {self.error:.2%}, more than the tolerance of {self.options.tolerance:.2%}"
         return ""
@@ -117,7 +117,7 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     further = replace(options, patterns=[Query.of(options.patterns), *integer_patterns(precision.scheme)], opset=None)
     made = prove(Source(rounded, folder), further, replace(how, each=True, on_loaded=lambda _: None))
     how.on_step("measuring the error")
-    final = _error(found, made, precision, how)
+    final = found.trial.error_of(made.proto, made.base_dir)
     return Lowered(_joined(proof, made), made.reports, precision, products, patterns, final, found.samples)
 
 
@@ -133,10 +133,3 @@ def _joined(first: Proof, second: Proof) -> Proof:
         reports=first.reports,
         left_out=[*first.left_out, *second.left_out],
     )
-
-
-def _error(found: Sensitivity, made: Proof, precision: PrecisionOptions, how: ProofOptions) -> float:
-    """The error of the result on all samples."""
-    settings = settings_of(how)
-    before, after = Session(found.model, settings, base_dir=found.folder), Session(made.proto, settings, base_dir=made.base_dir)
-    return max(error(precision.metric, before.run(feeds), after.run(feeds)) for feeds in found.samples.feeds)

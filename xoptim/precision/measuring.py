@@ -18,7 +18,6 @@ from xoptim.precision.products import Product, find_products, measure_products, 
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.trial import Trial
 from xoptim.validate.errors import ChoiceError
-from xoptim.validate.session import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
             "(those of a quantized model are integers already)"
         )
     products, parts = find_products(model, rounded, found)
-    settings = settings_of(how)
+    settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
     how.on_step("measuring products with fewer bits")
     measure_products(model, folder, products, parts, samples.feeds[0], settings)
     how.on_step("measuring the error of each product")
@@ -78,11 +77,6 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     for each in products:
         each.alone = trial.error([each.result], samples.to_choose)
     return Sensitivity(model, folder, products, samples, trial)
-
-
-def settings_of(how: ProofOptions) -> SessionSettings:
-    """Sessions in which onnxruntime optimizes models as it does for a user."""
-    return replace(how.checks.settings, level="all")
 
 
 def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:

@@ -22,11 +22,16 @@ class Part(NamedTuple):
 
 def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
     """For each of some results, the nodes by which ``after`` computes it from values that ``before`` has too."""
-    known = {value.name for value in before.graph.input} | {tensor.name for tensor in before.graph.initializer}
-    known |= {name for node in before.graph.node for name in node.output}
+    known = _defined(before.graph)
     places = {name: place for place, node in enumerate(after.graph.node) for name in node.output}
     stored = {tensor.name: tensor for tensor in after.graph.initializer}
     return {result: _part(after, result, known, places, stored) for result in results}
+
+
+def _defined(graph: onnx.GraphProto) -> set[str]:
+    """The names of the inputs, the initializers and the results of a graph."""
+    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    return given | {name for node in graph.node for name in node.output}
 
 
 def _part(
@@ -57,8 +62,7 @@ def switched(before: onnx.ModelProto, parts: Mapping[str, Part]) -> tuple[onnx.M
     """
     model = onnx.ModelProto()
     model.CopyFrom(before)
-    taken = {value.name for value in before.graph.input} | {tensor.name for tensor in before.graph.initializer}
-    taken |= {name for node in before.graph.node for name in node.output}
+    taken = _defined(before.graph)
     switches: dict[str, str] = {}
     nodes: list[onnx.NodeProto] = []
     for node in before.graph.node:

@@ -21,7 +21,7 @@ class Trial:
         folder: of external data.
         samples: the values to run on.
         metric: the error to measure.
-        settings: of the session.
+        settings: of the sessions.
     """
 
     def __init__(
@@ -37,11 +37,18 @@ class Trial:
         self._session = Session(whole, settings, base_dir=folder)
         self._samples = samples
         self._metric = metric
+        self._settings = settings
         self._expected = [self._run(place, ()) for place in range(len(samples.feeds))]
 
     def error(self, rounded: Collection[str], places: Iterable[int]) -> float:
         """The error when some products are rounded, the largest of some samples, as a fraction."""
         return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
+
+    def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
+        """The error of another model, such as the one of a choice, on all samples."""
+        session = Session(model, self._settings, base_dir=folder)
+        pairs = zip(self._expected, self._samples.feeds, strict=True)
+        return max(error(self._metric, expected, session.run(feeds)) for expected, feeds in pairs)
 
     def _run(self, place: int, rounded: Collection[str]) -> list[Value]:
         chosen = {name: np.array(result in rounded) for result, name in self._switches.items()}

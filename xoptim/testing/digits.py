@@ -56,7 +56,7 @@ def is_better(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, exa
 
     An interior overflow or underflow of the first model that the second one avoids is not a fault of the second.
     """
-    results = [_run(before, feeds), _run(after, feeds), _run_wide(before, feeds)]
+    results = [results_of(before, feeds), results_of(after, feeds), _run_wide(before, feeds)]
     lists = [result for result in results if result is not None]
     return len(lists) == len(results) and all(_is_right(values, exactness) for values in zip(*lists, strict=True))
 
@@ -84,7 +84,8 @@ def _is_right(values: tuple[Value, ...], exactness: Exactness) -> bool:
     return bool(np.all(near[0] | near[1] | same[0] | same[1]))
 
 
-def _run(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
+def results_of(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
+    """The results of a model, ``None`` when onnxruntime refuses it or it does not run."""
     session = RUNTIME.load(model)
     results = session if isinstance(session, str) else RUNTIME.run(session, feeds)
     return None if isinstance(results, str) else results
@@ -93,7 +94,7 @@ def _run(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
 def _run_wide(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
     """Results in 64 bits, of onnx's own evaluator where onnxruntime has no kernel."""
     wide = retyped(model, _WIDE)
-    results = _run(wide, _widened(feeds))
+    results = results_of(wide, _widened(feeds))
     if results is not None:
         return results
     try:

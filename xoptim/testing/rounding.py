@@ -7,9 +7,9 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import element_type, is_float
+from xoptim.testing.digits import results_of
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import all_nodes
-from xoptim.testing.runtime import RUNTIME
 from xoptim.validate.session import Value
 
 _STEPS = 4
@@ -28,7 +28,7 @@ def is_rounding(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, b
         feeds: values of the inputs.
         bits: of the operands.
     """
-    results = [_run(before, feeds), _run(after, feeds), _run(*_magnitudes(before, feeds))]
+    results = [results_of(before, feeds), results_of(after, feeds), results_of(*_magnitudes(before, feeds))]
     lists = [result for result in results if result is not None]
     return len(lists) == len(results) and all(_is_near(*values, bits=bits) for values in zip(*lists, strict=True))
 
@@ -58,9 +58,3 @@ def _largest(value: Value) -> Value:
     if not isinstance(value, np.ndarray) or not is_float(element_type(value.dtype)) or not value.size:
         return value
     return np.full_like(value, np.max(np.abs(value)))
-
-
-def _run(model: onnx.ModelProto, feeds: Feeds) -> list[Value] | None:
-    session = RUNTIME.load(model)
-    results = session if isinstance(session, str) else RUNTIME.run(session, feeds)
-    return None if isinstance(results, str) else results

@@ -53,7 +53,7 @@ def test_random_values_are_no_evidence(xopt: Xopt) -> None:
 
 
 def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.precision.lowering._error", lambda *_: 0.5)
+    monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.5)
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
     assert outcome.code == 1
