@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from xoptim.precision.metrics import METRICS, Metric
-from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
+from xoptim.precision.options import CALIBRATIONS, SCHEMES, Calibration, Goal, PrecisionOptions, Scheme
 
 from .options import choice, names_of, option
 
@@ -38,7 +38,7 @@ class Lowering:
     """The options for the number of bits, and for the error that is allowed."""
 
     precision: Scheme | None = option(
-        "Round weights of products to 8 or 4 bits (and, for int8, what they multiply), as many as --tolerance allows.",
+        "Round products and convolutions to 8 bits, or weights of products to 4 bits, as many as --tolerance allows.",
         type=click.Choice(SCHEMES),
     )
     tolerance: float = option(
@@ -52,6 +52,9 @@ class Lowering:
         default="speed",
         show_default=True,
     )
+    calibration: Calibration = choice(
+        "Let the scales of convolutions reach all numbers of the samples, or leave rare large ones out.", *CALIBRATIONS
+    )
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
@@ -62,5 +65,11 @@ class Lowering:
         if self.precision is None:
             return None
         return PrecisionOptions(
-            scheme=self.precision, tolerance=self.tolerance, metric=self.metric, goal=self.goal, feeds=feeds, seed=seed
+            scheme=self.precision,
+            tolerance=self.tolerance,
+            metric=self.metric,
+            goal=self.goal,
+            calibration=self.calibration,
+            feeds=feeds,
+            seed=seed,
         )

@@ -8,6 +8,7 @@ import click
 from xoptim import OptimizationOptions
 from xoptim.bench.report import milliseconds
 from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.precision.lowering import in_floats
 from xoptim.precision.measuring import Sensitivity, sensitivity
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
@@ -44,7 +45,7 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
     )
     with Progress(enabled=not choices.as_json) as progress:
         how = ProofOptions(checks=choices.comparison.read(choices.provider), whole=False, on_step=progress.say)
-        found = sensitivity(prove(model, options, how), options, how, precision)
+        found = sensitivity(prove(model, *in_floats(options, how)), options, how, precision)
     if choices.as_json:
         print_json([each.to_json() for each in found.in_order()])
     else:

@@ -38,9 +38,34 @@ def is_roundable(numbers: Array) -> bool:
     return bool((np.abs(numbers) <= LARGEST).all())  # a NaN fails the comparison
 
 
-def columns_to_int8(weights: Array) -> Rounded:
-    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero points."""
-    scales = (np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1])).astype(np.float32)
+class Steps(NamedTuple):
+    """How a tensor is rounded to integers of 8 bits without sign.
+
+    Attributes:
+        scale: between two steps, a 32-bit float.
+        zero: the integer that means 0.
+    """
+
+    scale: Array
+    zero: Array
+
+
+def steps(low: float, high: float) -> Steps | None:
+    """The steps from a number to a larger one, 0 included; ``None`` where they are not, or near the ends of the type."""
+    if not -LARGEST < low <= high < LARGEST or max(-low, high) < 1 / LARGEST:  # a NaN fails the comparison
+        return None
+    zero, scale = _quantizers.compute_scale_zp(np.float32(low), np.float32(high), np.uint8(0), np.uint8(255))
+    return Steps(np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
+
+
+def columns_to_int8(weights: Array, least: Array | float = 0.0) -> Rounded:
+    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each column and no zero points.
+
+    Args:
+        weights: the matrix.
+        least: the smallest scale allowed, for each column or for all.
+    """
+    scales = np.maximum(np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1]), least).astype(np.float32)
     scales[scales < np.finfo(np.float32).tiny] = 1  # a column of zeros
     return Rounded(_quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS), scales)
 

@@ -34,3 +34,38 @@ def network(layers: int = 4, width: int = 64, opset: int = 17, rows: int = 300) 
 def words(count: int = 32, seed: int = 0) -> dict[str, np.ndarray]:
     """Values of the input."""
     return {"words": np.random.default_rng(seed).integers(0, 300, count)}
+
+
+def convolutions(opset: int = 17) -> onnx.ModelProto:
+    """Three convolutions with a sum, a pool, a gate and a product after them."""
+    rng = np.random.default_rng(0)
+
+    def drawn(*shape: int) -> onnx.TensorProto:
+        return numpy_helper.from_array((rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32))
+
+    weights = {
+        "k0": drawn(16, 3, 3, 3),
+        "b0": drawn(16),
+        "k1": drawn(16, 16, 3, 3),
+        "k2": drawn(32, 16, 1, 1),
+        "w": drawn(10, 32),
+    }
+    for name, tensor in weights.items():
+        tensor.name = name
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : {opset}]>
+        network (float[n,3,16,16] x) => (float[n,10] y) {{
+            c0 = Conv <pads = [1, 1, 1, 1]> (x, k0, b0)  r0 = Relu(c0)
+            c1 = Conv <pads = [1, 1, 1, 1]> (r0, k1)  s = Add(c1, r0)  r1 = Relu(s)
+            p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r1)
+            c2 = Conv(p, k2)  g = Sigmoid(c2)  m = Mul(c2, g)
+            a = GlobalAveragePool(m)  f = Flatten(a)  y = Gemm <transB = 1> (f, w)
+        }}"""
+    )
+    model.graph.initializer.extend(weights.values())
+    return model
+
+
+def images(count: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
+    """Values of the input."""
+    return {"x": np.random.default_rng(seed).standard_normal((count, 3, 16, 16)).astype(np.float32)}

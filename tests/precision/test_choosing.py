@@ -27,8 +27,8 @@ class Errors:
 
 def chosen(alone: Mapping[str, float], tolerance: float, *, factor: float = 1.0, sizes: Mapping[str, int] | None = None) -> str:
     """The names that are chosen, in order."""
-    shapes = {name: (1, (sizes or {}).get(name, 100)) for name in alone}
-    products = [Product(name, name, "P", "MatMul", shapes[name], alone=error) for name, error in alone.items()]
+    work = {name: (sizes or {}).get(name, 100) for name in alone}
+    products = [Product(name, name, "P", "MatMul", (1, 1), work=work[name], alone=error) for name, error in alone.items()]
     samples = Samples([{}, {}], are_random=False)
     trial = cast(Trial, Errors(alone, factor))
     return "".join(each.result for each in choose(trial, products, samples, tolerance))

@@ -1,13 +1,17 @@
 """Patterns that round operands to fewer bits, which changes results by an error that a user allows."""
 
-from collections.abc import Collection
-from typing import ClassVar
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import ClassVar, TypeAlias
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization
+
+Range: TypeAlias = tuple[float, float]
+"""The smallest and the largest number of a tensor."""
 
 
 class RoundingPattern(PatternOptimization):
@@ -34,3 +38,25 @@ class RoundingPattern(PatternOptimization):
         if self.only is not None and node.output[0] not in self.only:
             return self.none(node, msg="the product was chosen to stay as it is")
         return super().match_at(g, node, matched)
+
+
+class RangedPattern(RoundingPattern):
+    """A pattern that rounds tensors with scales that samples determine, once for all runs.
+
+    Args:
+        only: see `RoundingPattern`.
+        ranges: of the numbers of tensors on samples, by their names.
+
+    Class attributes:
+        operators: the types of the operators that are rounded.
+        goes_along: whether the operator saves nothing alone, and is rounded where everything that it reads is.
+    """
+
+    operators: ClassVar[tuple[str, ...]]
+    goes_along: ClassVar[bool] = False
+    ranges: Mapping[str, Range] = MappingProxyType({})
+
+    def __init__(self, only: Collection[str] | None = None, ranges: Mapping[str, Range] | None = None) -> None:
+        super().__init__(only)
+        if ranges is not None:
+            self.ranges = ranges

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xoptim.precision.products import Product
+from xoptim.precision.products import Product, with_followers
 from xoptim.precision.samples import Samples
 from xoptim.precision.trial import Trial
 
@@ -21,10 +21,10 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
     """
-    ranked = sorted(products, key=Product.price)
+    ranked = sorted((each for each in products if not each.reads), key=Product.price)
 
     def keeps(chosen: Sequence[Product], places: range) -> bool:
-        return trial.error([each.result for each in chosen], places) <= tolerance
+        return trial.error(with_followers((each.result for each in chosen), products), places) <= tolerance
 
     low, high = 0, len(ranked)
     while low < high:

@@ -3,19 +3,23 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from xoptim.catalogue.query import Query
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
-from xoptim.precision.choosing import choose
-from xoptim.precision.measuring import integer_patterns, rounding_patterns, sensitivity
+from xoptim.precision.attempts import best_attempt
+from xoptim.precision.measuring import integer_patterns, sensitivity
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.products import Product, round_products, worthwhile
+from xoptim.precision.products import Product, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.validate.report import ValidationReport
+
+
+_AFTERWARDS: Final = ("FusedConv",)
+"""Patterns that join operators between which numbers may be rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +58,16 @@ class Lowered:
 
     def summary(self) -> str:
         """The choice and its error, in one line."""
-        chosen, options = len(self.rounded), self.options
-        slow = len(self.products) - len(worthwhile(self.products)) if options.goal == "speed" else 0
-        rest = len(self.products) - chosen - slow
-        left = [f"{slow} not faster here: --for size" if slow else "", f"{rest} for their error" if rest > 0 else ""]
-        reasons = ", ".join(filter(None, left))
+        products, options = [each for each in self.products if not each.reads], self.options
+        left = [each for each in products if each.result not in self.rounded]
+        chosen = len(products) - len(left)
+        slow = len(left) - len(worthwhile(left)) if options.goal == "speed" else 0
+        counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
+        reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
+        if not chosen and options.goal == "speed":
+            reasons = "no choice within the tolerance is faster here"
         return (
-            f"{options.scheme}: {chosen} of {len(self.products)} products{f' ({reasons})' if reasons else ''}, error "
+            f"{options.scheme}: {chosen} of {len(products)} products{f' ({reasons})' if reasons else ''}, error "
             f"{self.error:.2%} of at most {options.tolerance:.2%} ({options.metric}, {self.samples.summary()})"
         )
 
@@ -88,7 +95,7 @@ class Lowered:
 
 def in_floats(options: OptimizationOptions, how: ProofOptions) -> tuple[OptimizationOptions, ProofOptions]:
     """The options of the optimization before anything is rounded: blocks and weights are written to their places afterwards."""
-    return replace(options, outline=False), replace(how, draft=None)
+    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS)), replace(how, draft=None)
 
 
 def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
@@ -109,12 +116,11 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
         RunError, LoadError, FeedError: the model does not run.
     """
     found = sensitivity(proof, options, how, precision)
-    model, folder, products = found.model, found.folder, found.products
-    candidates = products if precision.goal == "size" else worthwhile(products)
-    how.on_step("choosing products")
-    chosen = [each.result for each in choose(found.trial, candidates, found.samples, precision.tolerance)]
-    rounded, patterns = round_products(model, folder, rounding_patterns(precision.scheme), chosen, options.provider)
+    folder, products = found.folder, found.products
     further = replace(options, patterns=[Query.of(options.patterns), *integer_patterns(precision.scheme)], opset=None)
+    how.on_step("choosing products")
+    best = best_attempt(found, precision, further, replace(how.checks.settings, level="all"))
+    rounded, patterns = best.rounded, best.patterns
     made = prove(Source(rounded, folder), further, replace(how, each=True, on_loaded=lambda _: None))
     how.on_step("measuring the error")
     final = found.trial.error_of(made.proto, made.base_dir)

@@ -1,6 +1,6 @@
 """The error that fewer bits add, and the time that they save, for each product of a model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,14 +10,17 @@ from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import RoundingPattern
+from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.options import PrecisionOptions, Scheme
-from xoptim.precision.products import Product, find_products, measure_products, round_products
+from xoptim.precision.products import Product, find_products, round_products
 from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
+from xoptim.precision.values import calibrated
 from xoptim.validate.errors import ChoiceError
+from xoptim.validate.session import SessionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Sensitivity:
         folder: of its external data.
         products: with the error that each adds alone, and its times.
         samples: what errors were measured on.
+        ranges: of tensors on the samples that serve to choose, none on random ones.
         trial: the session in which choices of products are tried.
     """
 
@@ -36,11 +40,12 @@ class Sensitivity:
     folder: Path | None
     products: Sequence[Product]
     samples: Samples
+    ranges: Mapping[str, Range]
     trial: Trial
 
     def in_order(self) -> list[Product]:
         """The products, those first that save most for their error."""
-        return sorted(self.products, key=Product.price)
+        return sorted((each for each in self.products if not each.reads), key=Product.price)
 
 
 def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Sensitivity:
@@ -62,21 +67,21 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     model = _raised(proof, max(pattern.min_opset for pattern in patterns))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
-    rounded, found = round_products(model, folder, resolve(precision.scheme), None, options.provider)
-    if not found:
-        raise ChoiceError(
-            f"nothing can be rounded to {precision.scheme}: no product has constant weights of 32-bit floats "
-            "(those of a quantized model are integers already)"
-        )
-    products, parts = find_products(model, rounded, found)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
+    ranges = _ranges(model, folder, samples, precision, settings)
+    rounded, found = round_products(model, folder, resolve(precision.scheme), None, options.provider, ranges)
+    along = {cls.name() for cls in patterns if issubclass(cls, RangedPattern) and cls.goes_along}
+    products, parts = find_products(model, rounded, found, along)
+    if all(each.reads for each in products):
+        raise ChoiceError(_nothing(model, precision.scheme, samples))
     how.on_step("measuring products with fewer bits")
     measure_products(model, folder, products, parts, samples.feeds[0], settings)
     how.on_step("measuring the error of each product")
     trial = Trial(model, parts, folder, samples, precision.metric, settings)
     for each in products:
-        each.alone = trial.error([each.result], samples.to_choose)
-    return Sensitivity(model, folder, products, samples, trial)
+        if not each.reads:
+            each.alone = trial.error([each.result], samples.to_choose)
+    return Sensitivity(model, folder, products, samples, ranges, trial)
 
 
 def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:
@@ -87,6 +92,31 @@ def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:
 def integer_patterns(scheme: Scheme) -> list[type[Rewrite]]:
     """The patterns that compute with rounded operands."""
     return [cls for cls in resolve(scheme) if not issubclass(cls, RoundingPattern)]
+
+
+def _ranges(
+    model: onnx.ModelProto, folder: Path | None, samples: Samples, precision: PrecisionOptions, settings: SessionSettings
+) -> Mapping[str, Range]:
+    """The ranges of tensors that a pattern of the scheme needs, which random samples do not tell."""
+    ranged = [cls for cls in rounding_patterns(precision.scheme) if issubclass(cls, RangedPattern)]
+    first = {op_type for cls in ranged if not cls.goes_along for op_type in cls.operators}
+    if samples.are_random or not any(node.op_type in first for node in model.graph.node):
+        return {}
+    op_types = {op_type for cls in ranged for op_type in cls.anchors}
+    feeds = [samples.feeds[place] for place in samples.to_choose]
+    return calibrated(model, folder, op_types, feeds, precision.calibration, settings)
+
+
+def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples) -> str:
+    """The reason why nothing can be rounded."""
+    if scheme == "int8" and samples.are_random and any(node.op_type == "Conv" for node in model.graph.node):
+        return (
+            "convolutions are rounded to int8 by the ranges of what they read: give samples with --feeds FILE.npz or a folder"
+        )
+    return (
+        f"nothing can be rounded to {scheme}: no product has constant weights of 32-bit floats "
+        "(those of a quantized model are integers already)"
+    )
 
 
 def _raised(proof: Proof, least: int) -> onnx.ModelProto:

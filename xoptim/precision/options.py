@@ -9,6 +9,8 @@ from xoptim.validate.session import Value
 
 Scheme: TypeAlias = Literal["int8", "int4"]
 SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4")
+Calibration: TypeAlias = Literal["minmax", "percentile", "entropy"]
+CALIBRATIONS: Final[tuple[Calibration, ...]] = ("minmax", "percentile", "entropy")
 Goal: TypeAlias = Literal["speed", "size"]
 
 
@@ -22,6 +24,8 @@ class PrecisionOptions:
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms`` (root mean square over root
             mean square), or ``choice`` (how often another element of the last axis is the largest).
         goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size`` rounds them too.
+        calibration: which numbers of a tensor belong to its range, where samples determine it: ``minmax`` for all,
+            ``percentile`` or ``entropy`` without rare large ones.
         feeds: values to measure the error on; random ones when empty. Half of them, at least one, serve to choose; all must
             keep the tolerance.
         seed: of the random values.
@@ -31,6 +35,7 @@ class PrecisionOptions:
     tolerance: float = 0.01
     metric: Metric = "largest"
     goal: Goal = "speed"
+    calibration: Calibration = "minmax"
     feeds: Sequence[Mapping[str, Value]] = ()
     seed: int = 0
 
@@ -42,5 +47,7 @@ class PrecisionOptions:
             raise ValueError(f"a metric is {', '.join(METRICS)}, not {self.metric!r}")
         if self.goal not in ("speed", "size"):
             raise ValueError(f"a goal is speed or size, not {self.goal!r}")
+        if self.calibration not in CALIBRATIONS:
+            raise ValueError(f"a calibration is {', '.join(CALIBRATIONS)}, not {self.calibration!r}")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance}")

@@ -1,29 +1,22 @@
 """The products of a model that can be rounded: where they are, what they cost, and what fewer bits save."""
 
 import math
-import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
-from xoptim.bench.rounds import Times, clock_for, measure_pass
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import RoundingPattern
+from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.switched import Part, replaced_parts
-from xoptim.validate.protos import tensor_array
-from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.precision.values import KEEPING
 
-_SECONDS = 0.05
-"""Measured for each kind of product."""
 _FASTER = 0.95
 """A product that takes more than this part of the time stays as it is."""
 _NOTHING = 0.01
@@ -39,7 +32,9 @@ class Product:
         node: name of its node.
         pattern: name of the pattern that rounds it.
         op_type: its operator; a ``Gather`` reads a table.
-        shape: (terms of a sum, columns) of its weights.
+        shape: (terms of a sum, columns) of its weights; zeros where it has none.
+        reads: where it goes along with what it reads, the products that give that, the name of something else for others.
+        work: multiplications on the first sample.
         before: seconds with floats.
         after: seconds with fewer bits.
         alone: error of the model when only this product is rounded, as a fraction.
@@ -50,14 +45,11 @@ class Product:
     pattern: str
     op_type: str
     shape: tuple[int, int]
+    reads: tuple[str, ...] = ()
+    work: int = 1
     before: float = 0.0
     after: float = 0.0
     alone: float = 0.0
-
-    @property
-    def work(self) -> int:
-        """Multiplications for each row."""
-        return math.prod(self.shape)
 
     def price(self) -> tuple[bool, float, str]:
         """The square of the error for each multiplication, by which products are ordered; tables save no time and come last."""
@@ -85,6 +77,7 @@ def round_products(
     patterns: Sequence[type[Rewrite]],
     only: Iterable[str] | None,
     provider: str,
+    ranges: Mapping[str, Range] | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
     """Round products and tables of the main graph of a model.
 
@@ -94,6 +87,7 @@ def round_products(
         patterns: patterns that round, and others that are used with them.
         only: the results to round; all when ``None``.
         provider: execution provider for which the patterns apply.
+        ranges: of tensors on samples.
 
     Returns:
         The new model, and for each result that was rounded the name of the pattern.
@@ -105,8 +99,13 @@ def round_products(
         if application.graph.owner is None and isinstance(application.pattern, RoundingPattern):
             found[application.anchor.output[0]] = application.pattern.name()
 
+    def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
+        if issubclass(cls, RangedPattern):
+            return cls(names, ranges)
+        return cls(names) if issubclass(cls, RoundingPattern) else cls
+
     options = OptimizationOptions(
-        patterns=[cls(names) if issubclass(cls, RoundingPattern) else cls for cls in patterns],
+        patterns=[chosen(cls) for cls in patterns],
         provider=provider,
         constant_folding=False,
         merge=False,
@@ -118,89 +117,59 @@ def round_products(
 
 
 def find_products(
-    model: onnx.ModelProto, rounded: onnx.ModelProto, patterns: Mapping[str, str]
+    model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str], along: Collection[str]
 ) -> tuple[list[Product], dict[str, Part]]:
-    """The products of a model, and the nodes that compute each with fewer bits."""
-    parts = replaced_parts(model, rounded, patterns)
-    nodes = {node.output[0]: node for node in model.graph.node}
+    """The products of a model, and the nodes that compute each with fewer bits.
+
+    Args:
+        model: the model.
+        rounded: the model with all products rounded.
+        found: for each result that was rounded the name of the pattern.
+        along: names of the patterns that round what saves nothing alone.
+    """
+    parts = replaced_parts(model, rounded, found)
+    nodes = {name: node for node in model.graph.node for name in node.output}
+
+    def source(name: str) -> str:
+        while name not in parts and name in nodes and nodes[name].op_type in KEEPING:
+            name = nodes[name].input[0]
+        return name
+
+    def reads(result: str) -> tuple[str, ...]:
+        return tuple(sorted({source(name) for name in parts[result].reads if name not in stored}))
+
+    stored = {tensor.name for tensor in model.graph.initializer}
+    places = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
     return [
-        Product(result, nodes[result].name, patterns[result], nodes[result].op_type, _weights_shape(part))
-        for result, part in parts.items()
+        Product(
+            result,
+            nodes[result].name,
+            found[result],
+            nodes[result].op_type,
+            _weights_shape(part),
+            reads(result) if found[result] in along else (),
+        )
+        for result, part in sorted(parts.items(), key=lambda item: places[item[0]])
     ], parts
 
 
-def _weights_shape(part: Part) -> tuple[int, int]:
-    """The shape of the integers, which are the largest constant."""
-    rows, columns = max((tensor.dims for tensor in part.stored), key=math.prod)
-    return rows, columns
+def with_followers(chosen: Iterable[str], products: Iterable[Product]) -> list[str]:
+    """The results of chosen products, and of all that goes along with them: what reads nothing but rounded tensors.
 
-
-def measure_products(
-    model: onnx.ModelProto,
-    folder: Path | None,
-    products: Sequence[Product],
-    parts: Mapping[str, Part],
-    feeds: Mapping[str, Value],
-    settings: SessionSettings,
-) -> None:
-    """Measure each kind of product with floats and with fewer bits, on the sizes of one sample, and note the seconds.
-
-    Products are of one kind when their weights and their operands have the same shapes.
+    Args:
+        chosen: results.
+        products: all products, in the order of the graph.
     """
-    nodes = {node.output[0]: node for node in model.graph.node}
-    made = {name for node in model.graph.node for name in node.output}
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    free = {each.result: [name for name in nodes[each.result].input if name] for each in products}
-    wanted = {name for names in free.values() for name in names if name in made}
-    values = {**feeds, **_values(model, folder, wanted, feeds, settings)}
-    known: dict[tuple[object, ...], tuple[float, float]] = {}
+    names = dict.fromkeys(chosen)
     for each in products:
-        given = {
-            name: tensor_array(stored[name], folder) if name in stored else np.asarray(values[name])
-            for name in free[each.result]
-        }
-        kind = (each.shape, *(value.shape for value in given.values()))
-        if kind not in known:
-            both = [Part([nodes[each.result]], []), parts[each.result]]
-            models = [_alone(model, part, each.result, given, stored.keys()) for part in both]
-            known[kind] = _seconds(models, given, settings)
-        each.before, each.after = known[kind]
+        if each.reads and all(name in names for name in each.reads):
+            names[each.result] = None
+    return list(names)
 
 
-def _values(
-    model: onnx.ModelProto, folder: Path | None, names: Iterable[str], feeds: Mapping[str, Value], settings: SessionSettings
-) -> dict[str, Value]:
-    """Results within a model on one sample."""
-    wanted = sorted(set(names) - {value.name for value in model.graph.output})
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    session = Session(probe, replace(settings, level="off"), base_dir=folder)
-    return dict(zip((port.name for port in session.outputs), session.run(feeds), strict=True))
-
-
-def _alone(
-    model: onnx.ModelProto, part: Part, result: str, given: Mapping[str, np.ndarray], constants: Iterable[str]
-) -> onnx.ModelProto:
-    """A model of one product; operands that are constants of the model are constants here too."""
-    read = {name for node in part.nodes for name in node.input}
-    inside = {*constants} & read & given.keys()
-    inputs = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-        for name, value in given.items()
-        if name in read - inside
-    ]
-    output = helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, None)
-    tensors = [*part.stored, *(numpy_helper.from_array(given[name], name) for name in sorted(inside))]
-    graph = helper.make_graph(part.nodes, "product", inputs, [output], tensors)
-    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-
-
-def _seconds(
-    models: Sequence[onnx.ModelProto], values: Mapping[str, np.ndarray], settings: SessionSettings
-) -> tuple[float, float]:
-    sessions = [Session(each, settings) for each in models]
-    times = [Times() for _ in models]
-    runs = [session.runner(values) for session in sessions]
-    measure_pass(runs, times, _SECONDS, random.Random(0), clock_for([settings, settings]))
-    return times[0].best, times[1].best
+def _weights_shape(part: Part) -> tuple[int, int]:
+    """The terms and the columns of the integers, which are the largest constant."""
+    largest = max((tensor.dims for tensor in part.stored), key=math.prod)
+    if len(largest) == 2:
+        return largest[0], largest[1]
+    return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)

@@ -19,6 +19,12 @@ class Part(NamedTuple):
     nodes: list[onnx.NodeProto]
     stored: list[onnx.TensorProto]
 
+    @property
+    def reads(self) -> list[str]:
+        """The names of other values that the nodes read."""
+        own = {tensor.name for tensor in self.stored} | {name for node in self.nodes for name in node.output}
+        return sorted({name for node in self.nodes for name in node.input if name} - own)
+
 
 def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
     """For each of some results, the nodes by which ``after`` computes it from values that ``before`` has too."""

@@ -2,6 +2,7 @@
 
 import difflib
 from copy import deepcopy
+from functools import partial
 
 import onnx
 
@@ -9,6 +10,7 @@ from xoptim.doc import pretty_onnx
 from xoptim.engine.applier import TAG
 from xoptim.facts.schema import schema
 from xoptim.match.rewrite import Example, Rewrite
+from xoptim.match.rounding import RoundingPattern
 from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.models import (
@@ -21,7 +23,8 @@ from xoptim.testing.models import (
     provider_of,
     serialized,
 )
-from xoptim.testing.numbers import same_numbers
+from xoptim.testing.numbers import never, same_numbers
+from xoptim.testing.rounding import is_rounding
 
 _HIDDEN = ("LayerNormalization", "SimplifiedLayerNormalization")
 """Operators that onnxruntime defines in the standard domain of every operator set, although the standard does not define them,
@@ -121,7 +124,10 @@ def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
 
 def _numbers_differ(pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, found: onnx.ModelProto) -> str:
     feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
-    numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99)
+    pardon = never
+    if issubclass(pattern_class, RoundingPattern):
+        pardon = partial(is_rounding, before, found, ranges=example.ranges, bits=pattern_class.bits)
+    numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99, pardon=pardon)
     if provider_of(pattern_class) != "cpu":  # its operators may have no kernel here
         return "" if "refuses the result" in numbers.difference else numbers.difference
     return numbers.difference or numbers.skipped

@@ -204,7 +204,7 @@ def _makes_sense(case: Case, variant: Variant) -> bool:
 def _compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactness) -> Numbers:
     pardon = partial(is_better, variant.model, found, exactness=grade) if variant.family in _OUT_OF_RANGE else never
     if case.pattern is not None and issubclass(case.pattern, RoundingPattern):
-        pardon = partial(is_rounding, variant.model, found, bits=case.pattern.bits)
+        pardon = partial(is_rounding, variant.model, found, ranges=case.example.ranges, bits=case.pattern.bits)
     numbers = same_numbers(variant.model, found, _feeds(case, variant), grade, pardon=pardon)
     if case.pattern is not None and provider_of(case.pattern) != "cpu" and "refuses the result" in numbers.difference:
         return Numbers(0, skipped=numbers.difference)

@@ -1,5 +1,6 @@
 """Rewrites that round operands to fewer bits: how far results may move."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 
 import numpy as np
@@ -8,7 +9,7 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import element_type, is_float
 from xoptim.testing.digits import results_of
-from xoptim.testing.feeds import Feeds
+from xoptim.testing.feeds import Feeds, Range
 from xoptim.testing.models import all_nodes
 from xoptim.validate.session import Value
 
@@ -16,7 +17,7 @@ _STEPS = 4
 """Steps of the largest number that a sum of products may move by: half a step for each operand, and as much as slack."""
 
 
-def is_rounding(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, bits: int) -> bool:
+def is_rounding(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, ranges: Sequence[Range], bits: int) -> bool:
     """Whether results differ by no more than operands of few bits explain.
 
     A sum of products whose operands are rounded moves by a part of the sum of their magnitudes, which cancellation does not
@@ -26,9 +27,10 @@ def is_rounding(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, b
         before: the original, of operators that grow with the magnitudes of their operands.
         after: the model to judge.
         feeds: values of the inputs.
+        ranges: of some inputs, which determine the steps instead of the values.
         bits: of the operands.
     """
-    results = [results_of(before, feeds), results_of(after, feeds), results_of(*_magnitudes(before, feeds))]
+    results = [results_of(before, feeds), results_of(after, feeds), results_of(*_magnitudes(before, feeds, ranges))]
     lists = [result for result in results if result is not None]
     return len(lists) == len(results) and all(_is_near(*values, bits=bits) for values in zip(*lists, strict=True))
 
@@ -44,17 +46,24 @@ def _is_near(before: Value, after: Value, magnitudes: Value, *, bits: int) -> bo
         return bool(np.all((moved <= limit) | ~np.isfinite(before)))
 
 
-def _magnitudes(model: onnx.ModelProto, feeds: Feeds) -> tuple[onnx.ModelProto, Feeds]:
-    """The model with the magnitudes of its constants, and the largest magnitude of each input in the place of its numbers."""
+def _magnitudes(model: onnx.ModelProto, feeds: Feeds, ranges: Sequence[Range]) -> tuple[onnx.ModelProto, Feeds]:
+    """The model with the magnitudes of its constants, and the largest magnitude of each input in the place of its numbers.
+
+    A Clip gives its bounds where they are larger, since steps may be derived from them.
+    """
     copy = deepcopy(model)
+    for node in copy.graph.node:
+        if node.op_type == "Clip" and len(node.input) == 3 and all(node.input):
+            node.op_type = "Max"
     tensors = [*copy.graph.initializer, *(a.t for node in all_nodes(copy) for a in node.attribute if a.name == "value")]
     for tensor in tensors:
         if tensor.data_type == TensorProto.FLOAT:
             tensor.CopyFrom(numpy_helper.from_array(np.abs(numpy_helper.to_array(tensor)), tensor.name))
-    return copy, {name: _largest(value) for name, value in feeds.items()}
+    ends = {name: max(abs(low), abs(high)) for name, low, high in ranges}
+    return copy, {name: _largest(value, ends.get(name, 0.0)) for name, value in feeds.items()}
 
 
-def _largest(value: Value) -> Value:
+def _largest(value: Value, end: float) -> Value:
     if not isinstance(value, np.ndarray) or not is_float(element_type(value.dtype)) or not value.size:
         return value
-    return np.full_like(value, np.max(np.abs(value)))
+    return np.full_like(value, max(end, np.max(np.abs(value))))

@@ -1,0 +1,98 @@
+"""Choices that are tried as a whole, such as convolutions with everything between them on integers."""
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import pytest
+
+from tests.precision.models import convolutions, images
+from xoptim.engine.options import OptimizationOptions
+from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.precision.options import PrecisionOptions
+from xoptim.validate.errors import ChoiceError
+
+
+def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Lowered:
+    """A model with fewer bits."""
+    how, chosen = ProofOptions(), OptimizationOptions(patterns=patterns)
+    precision = PrecisionOptions(**{"goal": "size", "tolerance": 0.5, "feeds": [images(), images(seed=1)], **options})
+    return lower(prove(model, *in_floats(chosen, how)), chosen, how, precision)
+
+
+def kernels(model: onnx.ModelProto, folder: Path) -> list[str]:
+    """The operators that onnxruntime runs."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "loaded.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return [node.op_type for node in onnx.load(folder / "loaded.onnx").graph.node]
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17, 21])
+def test_integers_from_the_first_convolution_to_the_last(opset: int, tmp_path: Path) -> None:
+    found = lowered(convolutions(opset))
+    assert not found.fault
+    patterns = [*found.rounded.values()]
+    assert [patterns.count(name) for name in ("Int8Convolution", "Int8Elements", "Int8Operands")] == [3, 4, 1]
+    loaded = kernels(found.proof.proto, tmp_path)
+    assert (loaded.count("QLinearConv"), loaded.count("Conv")) == (3, 0)
+    assert {"QLinearAdd", "QLinearSigmoid", "QLinearMul"} <= {*loaded}
+    assert 0 < found.error < 0.1
+    assert [report.status for report in found.structure] == ["equal"]
+
+
+@pytest.mark.parametrize("further", ["", "+QLinear+QLinearElement"])
+def test_fused_convolutions_do_not_keep_integers_out(tmp_path: Path, further: str) -> None:
+    found = lowered(convolutions(), f"default+onnxruntime{further}")
+    assert not found.fault
+    assert kernels(found.proof.proto, tmp_path).count("QLinearConv") == 3
+    assert ("QLinearConv" in {node.op_type for node in found.proof.proto.graph.node}) == bool(further)
+
+
+def test_summary_counts_what_is_chosen() -> None:
+    found = lowered(convolutions())
+    assert found.summary().startswith("int8: 4 of 4 products, error ")
+    some = lowered(convolutions(), tolerance=found.error / 3)
+    assert some.error <= found.error / 3
+    assert sum(each.result in some.rounded for each in some.products if not each.reads) < 4
+
+
+def test_nothing_is_rounded_where_the_whole_is_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[1.1] * (len(runs) - 1)])
+    found = lowered(convolutions(), goal="speed")
+    assert (found.rounded, found.error < 1e-6) == ({}, True)
+    assert "0 of 4 products (no choice within the tolerance is faster here)" in found.summary()
+
+
+def test_slower_ones_are_taken_where_the_whole_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second convolution takes longer alone; with it nothing is converted in between."""
+    alone = iter([[1.0, 0.5], [1.0, 1.2], [1.0, 0.5], [1.0, 0.5]])
+    monkeypatch.setattr("xoptim.precision.times.best_times", lambda *_: next(alone))
+    monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, 0.7, 0.4][: len(runs)])
+    found = lowered(convolutions(), goal="speed")
+    assert found.summary().startswith("int8: 4 of 4 products, error ")
+
+
+def test_random_values_have_no_ranges() -> None:
+    model = convolutions()
+    del model.graph.node[-3:]
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("m", onnx.TensorProto.FLOAT, None))
+    with pytest.raises(ChoiceError, match="convolutions are rounded to int8 by the ranges of what they read: give samples"):
+        lowered(model, feeds=())
+    assert {*lowered(convolutions(), feeds=()).rounded.values()} == {"Int8Operands"}
+
+
+def test_a_rounded_model_is_left_alone() -> None:
+    once = lowered(convolutions())
+    with pytest.raises(ChoiceError, match="nothing can be rounded to int8"):
+        lowered(once.proof.proto)
+
+
+@pytest.mark.parametrize("calibration", ["percentile", "entropy"])
+def test_calibrations(calibration: str) -> None:
+    found = lowered(convolutions(), calibration=calibration)
+    assert not found.fault
+    assert "Int8Convolution" in found.rounded.values()

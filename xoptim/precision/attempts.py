@@ -1,0 +1,89 @@
+"""Choices of products that are tried as a whole: their error and their time are those of the model that comes out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import onnx
+
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.precision.choosing import choose
+from xoptim.precision.measuring import Sensitivity, rounding_patterns
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.products import Product, round_products, with_followers, worthwhile
+from xoptim.precision.times import best_times
+from xoptim.validate.session import Session, SessionSettings
+
+_PARTS: Final = 32
+"""The part of the products that is given back at once, where a whole does not keep the tolerance."""
+_SLOWER: Final = (1.3, float("inf"))
+"""Products that take so much of the time alone may save conversions between others."""
+_FASTER: Final = 0.98
+"""A whole that takes more than this part of the time is not worth its error."""
+_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A model with some products rounded.
+
+    Attributes:
+        rounded: with rounded operands, computed in floats.
+        patterns: results that were rounded, with the names of the patterns.
+        model: computed with integers.
+    """
+
+    rounded: onnx.ModelProto
+    patterns: dict[str, str]
+    model: onnx.ModelProto
+
+
+def best_attempt(
+    found: Sensitivity, precision: PrecisionOptions, options: OptimizationOptions, settings: SessionSettings
+) -> Attempt:
+    """The fastest model that keeps the tolerance, or for the goal ``size`` the one with most products rounded.
+
+    Where tensors between operators are integers, a product that is not faster alone may save conversions, so that more than
+    one choice is measured. Where none is faster than floats, nothing is rounded.
+
+    Args:
+        found: the products.
+        precision: the error allowed.
+        options: by which integers are computed with.
+        settings: of the sessions that are measured.
+    """
+    if precision.goal == "size":
+        return _attempt(found, found.products, precision, options)
+    sets = [worthwhile(found.products)]
+    if found.ranges:
+        sets += [[each for each in found.products if each.after <= limit * each.before or each in sets[0]] for limit in _SLOWER]
+    different = [each for place, each in enumerate(sets) if each not in sets[:place]]
+    attempts = [_attempt(found, each, precision, options) for each in different]
+    nothing = _attempt(found, [], precision, options)
+    rounding = [each for each in attempts if each.patterns]
+    models = [(found.model, found.folder), *((each.model, found.folder) for each in rounding)]
+    runs = [Session(model, settings, base_dir=folder).runner(found.samples.feeds[0]) for model, folder in models]
+    plain, *times = best_times(runs, settings, _SECONDS)
+    best = min(range(len(times)), key=times.__getitem__, default=None)
+    return nothing if best is None or times[best] > _FASTER * plain else rounding[best]
+
+
+def _attempt(
+    found: Sensitivity, candidates: Sequence[Product], precision: PrecisionOptions, options: OptimizationOptions
+) -> Attempt:
+    """The cheapest candidates rounded, the last ones given back until the result keeps the tolerance.
+
+    A choice is tried product by product; neighbours that are integers round at other places.
+    """
+    patterns, provider = rounding_patterns(precision.scheme), options.provider
+    taken = choose(found.trial, candidates, found.samples, precision.tolerance)
+    while True:
+        names = with_followers((each.result for each in taken), found.products)
+        rounded, applied = round_products(found.model, found.folder, patterns, names, provider, found.ranges)
+        builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
+        model = builder.to_onnx()
+        if not taken or found.trial.error_of(model, found.folder) <= precision.tolerance:
+            return Attempt(rounded, applied, model)
+        del taken[-max(1, len(taken) // _PARTS) :]

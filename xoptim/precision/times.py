@@ -1,0 +1,123 @@
+"""How long products take, with floats and with fewer bits."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from xoptim.bench.rounds import clock_for
+from xoptim.precision.products import Product
+from xoptim.precision.switched import Part
+from xoptim.precision.values import Probe
+from xoptim.validate.protos import tensor_array
+from xoptim.validate.session import Session, SessionSettings, Value
+
+_SECONDS = 0.1
+"""Measured for each kind of product."""
+_FEWEST_ROUNDS = 5
+_WARM_ROUNDS = 2
+
+
+def measure_products(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    products: Sequence[Product],
+    parts: Mapping[str, Part],
+    feeds: Mapping[str, Value],
+    settings: SessionSettings,
+) -> None:
+    """Measure each kind of product with floats and with fewer bits, on the sizes of one sample, and note the seconds.
+
+    Products are of one kind when their operators and the shapes of all that they read are the same. What goes along with others
+    saves nothing alone, and is not measured.
+    """
+    makers = {name: node for node in model.graph.node for name in node.output}
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    alone = [each for each in products if not each.reads]
+    plain = {each.result: _original(makers, each.result, parts[each.result].reads) for each in alone}
+    read = {name for part in plain.values() for name in part.reads} | plain.keys()
+    values = Probe(model, folder, read & makers.keys(), settings).run(feeds)
+    known: dict[tuple[object, ...], tuple[float, float]] = {}
+    for each in alone:
+        part = plain[each.result]
+        each.work = np.asarray(values[each.result]).size * max(each.shape[0], 1)
+        given = {
+            name: tensor_array(stored[name], folder) if name in stored else np.asarray(values[name])
+            for name in sorted({*part.reads, *parts[each.result].reads})
+        }
+        operators = [(node.op_type, *(a.SerializeToString() for a in node.attribute)) for node in part.nodes]
+        kind = (*operators, *(value.shape for value in given.values()))
+        if kind not in known:
+            known[kind] = _seconds(model, [part, parts[each.result]], each.result, given, stored.keys(), settings)
+        each.before, each.after = known[kind]
+
+
+def _original(makers: Mapping[str, onnx.NodeProto], result: str, given: Iterable[str]) -> Part:
+    """The nodes that compute a result from given ones."""
+    nodes, waiting, ends = list[onnx.NodeProto](), [result], {*given}
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is not None and not any(node is each for each in nodes):
+            nodes.append(node)
+            waiting += [name for name in node.input if name not in ends]
+    return Part(nodes[::-1], [])
+
+
+def _alone(
+    model: onnx.ModelProto, part: Part, result: str, given: Mapping[str, np.ndarray], constants: Iterable[str]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A model of one product, and its inputs; operands that are constants of the model are constants here too.
+
+    Between products of integers nothing is quantized or dequantized, so that a product that begins and ends in this way is
+    measured without it.
+    """
+    quantized = {node.output[0]: node for node in part.nodes if node.op_type == "QuantizeLinear" and node.input[0] in given}
+    last = part.nodes[-1]
+    ends = bool(quantized) and last.op_type == "DequantizeLinear"
+    nodes = [node for node in part.nodes if node.output[0] not in quantized and not (ends and node is last)]
+    read = {name for node in nodes for name in node.input}
+    inside = {*constants} & read & given.keys()
+    values = {name: value for name, value in given.items() if name in read - inside}
+    values |= {name: np.zeros(given[node.input[0]].shape, np.uint8) for name, node in quantized.items()}
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in values.items()
+    ]
+    output = helper.make_tensor_value_info(
+        last.input[0] if ends else result, TensorProto.UINT8 if ends else TensorProto.FLOAT, None
+    )
+    tensors = [*part.stored, *(numpy_helper.from_array(given[name], name) for name in sorted(inside))]
+    graph = helper.make_graph(nodes, "product", inputs, [output], tensors)
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version), values
+
+
+def _seconds(
+    model: onnx.ModelProto,
+    parts: Sequence[Part],
+    result: str,
+    given: Mapping[str, np.ndarray],
+    constants: Iterable[str],
+    settings: SessionSettings,
+) -> tuple[float, float]:
+    """The best time of a product in two forms."""
+    both = [_alone(model, part, result, given, constants) for part in parts]
+    runs = [Session(each, settings).runner(values) for each, values in both]
+    before, after = best_times(runs, settings, _SECONDS)
+    return before, after
+
+
+def best_times(runs: Sequence[Callable[[], object]], settings: SessionSettings, seconds: float) -> list[float]:
+    """The shortest time of each session, which run in turn, for some seconds and at least `_FEWEST_ROUNDS` times."""
+    clock, best = clock_for([settings]), [float("inf")] * len(runs)
+    end, rounds = time.perf_counter() + seconds, -_WARM_ROUNDS
+    while rounds < _FEWEST_ROUNDS or time.perf_counter() < end:
+        for place, run in enumerate(runs):
+            start = clock()
+            run()
+            taken = clock() - start
+            best[place] = min(best[place], taken) if rounds >= 0 else best[place]
+        rounds += 1
+    return best

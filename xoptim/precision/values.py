@@ -1,0 +1,126 @@
+"""Results within a model, and their ranges."""
+
+import contextlib
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from xoptim.facts.lazy import lazy_module
+from xoptim.match.rounding import Range
+from xoptim.precision.options import Calibration
+from xoptim.validate.session import Session, SessionSettings, Value
+
+_calibrate = lazy_module("onnxruntime.quantization.calibrate")
+
+_BINS: Final = {"percentile": 2048, "entropy": 128}
+"""The numbers of bins of a histogram that onnxruntime takes."""
+_PERCENTILE: Final = 99.99
+KEEPING: Final = frozenset(
+    ("Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+)
+"""Operators whose results consist of elements of their first operand: rounded with its scale, they move integers."""
+
+
+class Probe:
+    """A model whose inner results can be read.
+
+    Args:
+        model: the model.
+        folder: of its external data.
+        names: of results of nodes of the main graph.
+        settings: of the session.
+    """
+
+    def __init__(self, model: onnx.ModelProto, folder: Path | None, names: Iterable[str], settings: SessionSettings) -> None:
+        wanted = sorted(set(names) - {value.name for value in model.graph.output})
+        probe = onnx.ModelProto()
+        probe.CopyFrom(model)
+        probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+        self._session = Session(probe, replace(settings, level="off"), base_dir=folder)
+
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The results, all outputs, and the values of the inputs."""
+        names = (port.name for port in self._session.outputs)
+        return {**feeds, **dict(zip(names, self._session.run(feeds), strict=True))}
+
+
+class Ranges:
+    """Ranges of tensors of 32-bit floats; those that are empty, or not finite, in a sample have none.
+
+    Args:
+        calibration: ``minmax`` for all numbers; ``percentile`` and ``entropy`` for what `onnxruntime.quantization` keeps, which
+            leaves rare large numbers out.
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        self._extremes: dict[str, Range] = {}
+        self._unfit: set[str] = set()
+        self._collector: Any = None
+        if calibration != "minmax":
+            bins = _BINS[calibration]
+            self._collector = _calibrate.HistogramCollector(calibration, False, bins, bins, _PERCENTILE, "same")
+
+    def add(self, values: Mapping[str, Value]) -> None:
+        """Take in the values of one sample."""
+        kept = {name: value for name, value in values.items() if isinstance(value, np.ndarray) and value.dtype == np.float32}
+        self._unfit |= {name for name, value in kept.items() if not value.size or not np.isfinite(value).all()}
+        kept = {name: value for name, value in kept.items() if name not in self._unfit}
+        for name, value in kept.items():
+            low, high = self._extremes.get(name, (np.inf, -np.inf))
+            self._extremes[name] = min(low, float(value.min())), max(high, float(value.max()))
+        if self._collector is not None:
+            with contextlib.redirect_stdout(io.StringIO()):  # it reports its progress
+                self._collector.collect(kept)
+
+    def found(self) -> dict[str, Range]:
+        """The ranges, by name."""
+        ranges = self._extremes
+        if self._collector is not None and ranges:
+            with contextlib.redirect_stdout(io.StringIO()):
+                limits = self._collector.compute_collection_result()
+            ranges = {name: (float(each[0]), float(each[1])) for name, each in limits.items()}
+        return {name: each for name, each in ranges.items() if name not in self._unfit}
+
+
+def calibrated(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    op_types: Iterable[str],
+    samples: Sequence[Mapping[str, Value]],
+    calibration: Calibration,
+    settings: SessionSettings,
+) -> dict[str, Range]:
+    """The ranges of what operators of the main graph read and give, but for tensors that are rounded already.
+
+    Args:
+        model: the model.
+        folder: of its external data.
+        op_types: types of the operators.
+        samples: values of the inputs.
+        calibration: see `Ranges`.
+        settings: of the session.
+    """
+    kinds = {*op_types} | KEEPING
+    stored = {tensor.name for tensor in model.graph.initializer}
+    made = {name for node in model.graph.node for name in node.output}
+    nodes = [node for node in model.graph.node if not node.domain and node.op_type in kinds]
+    rounded = {name for node in model.graph.node for name in _rounded(node)}
+    names = {name for node in nodes for name in (*node.input, *node.output) if name} - stored - rounded
+    probe, ranges = Probe(model, folder, names & made, settings), Ranges(calibration)
+    for feeds in samples:
+        ranges.add({name: value for name, value in probe.run(feeds).items() if name in names})
+    found = ranges.found()
+    for node in nodes:
+        if node.op_type in KEEPING and node.input[0] in found:
+            found[node.output[0]] = found[node.input[0]]
+    return found
+
+
+def _rounded(node: onnx.NodeProto) -> Sequence[str]:
+    """The tensors that a node quantizes or has dequantized."""
+    return {"QuantizeLinear": node.input[:1], "DequantizeLinear": node.output[:1]}.get(node.op_type, ())
