@@ -30,7 +30,9 @@ class PowTwoPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Mul(x, x)
 
-    examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> { y = Pow(x, two) }", "{ y = Mul(x, x) }"),
-        Example("agraph (float[a,b] x) => (float[a,b] y) <int64 two = {2}> { y = Pow(x, two) }", "{ y = Mul(x, x) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> { y = Pow(x, two) }",
+        "{ y = Mul(x, x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <int64 two = {2}> { y = Pow(x, two) }",
+        "{ y = Mul(x, x) }",
     )

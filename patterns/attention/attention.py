@@ -161,9 +161,8 @@ class AttentionPattern(EasyPatternOptimization):
         ),
         Example(
             "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-            "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> "
-            "{ p = Transpose <perm = [0, 2, 1]> (k) r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) "
-            "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
+            "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> { p = Transpose <perm = [0, 2, 1]> (k) "
+            "r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
             "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
             "y = Attention <scale = 0.5> (q, p, v) }",
             opset=23,

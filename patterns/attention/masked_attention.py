@@ -71,19 +71,14 @@ class MaskedAttentionPattern(AttentionPattern):
     _start = f"agraph ({_given}, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
     _masked = f"agraph ({_given}, float[b,1,3,5] m) => (float[b,2,3,6] y)"
     _step = "float step = {0.99999994}"
-    examples = (
-        Example(
-            f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
-            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"<{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
-            opset=23,
-        ),
-        Example(
-            f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
-            "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
-            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"<float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
-            "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
+        "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+        f"<{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
+        f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
+        "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
+        "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+        f"<float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
+        "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
+        opset=23,
     )

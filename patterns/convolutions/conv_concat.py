@@ -54,17 +54,13 @@ class ConvConcatPattern(PatternOptimization):
 
     _weights = "float[2,2,1,1] v = {1, 2, 3, 4}, float[3,2,1,1] w = {5, 6, 7, 8, 9, 8}, float[2] b = {7, 6}"
     _joined = "float[5,2,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8}"
-    examples = (
-        Example(
-            f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
-            "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
-            f"<{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> {{ p = Conv(x, w, b) y = Relu(p) }}",
-        ),
-        Example(
-            f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
-            "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
-            f"<{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
+        "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
+        f"<{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> {{ p = Conv(x, w, b) y = Relu(p) }}",
+        f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
+        "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
+        f"<{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
     )
 
 

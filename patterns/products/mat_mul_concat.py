@@ -58,20 +58,16 @@ class MatMulConcatPattern(PatternOptimization):
             y = g.op.Add(y, next(rows)) if each.op_type == "Add" else getattr(g.op, each.op_type)(y, **each.attribute)
         return put_in_place(g, nodes[-1], part, y)
 
-    examples = (
-        Example(
-            "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
-            "float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) r = Add(p, b) s = Add(c, q) "
-            "t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
-            "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
-        ),
-        Example(
-            "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
-            "float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) q = Gemm <transB = 1> (x, w, c) "
-            "y = Concat <axis = 1> (x, p, q) }",
-            "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { p = Gemm <transB = 1> (x, w, b) "
-            "y = Concat <axis = 1> (x, p) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
+        "float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) r = Add(p, b) s = Add(c, q) "
+        "t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
+        "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
+        "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
+        "float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) q = Gemm <transB = 1> (x, w, c) "
+        "y = Concat <axis = 1> (x, p, q) }",
+        "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { p = Gemm <transB = 1> (x, w, b) "
+        "y = Concat <axis = 1> (x, p) }",
     )
 
 
