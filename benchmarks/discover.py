@@ -29,6 +29,7 @@ import onnxruntime
 
 import xoptim
 from benchmarks.expressions import CONSTANTS, OPERATORS, Term, Way, leaves_of, ordered, parsed, renamed, terms
+from benchmarks.tools import cell
 from xoptim.bench import bench
 from xoptim.diagnose.mining import mine
 from xoptim.facts.dtypes import Exactness
@@ -342,9 +343,7 @@ def ratio(rule: Rule, seconds: float) -> str:
     """The time of the right side divided by the time of the left side, with its interval."""
     sides = [side_of(rule, side, (8, 128, 128)) for side in (rule.left, rule.right)]
     found = bench(dict(zip(("left", "right"), sides, strict=True)), seconds=seconds, threads=1, compare=False, loading=False)
-    measured = found.models[1].ratio
-    assert measured is not None
-    return f"{measured.value:.2f} ({measured.interval.low:.2f} to {measured.interval.high:.2f})"
+    return cell(found.models[1].ratio)
 
 
 def main() -> None:

@@ -30,16 +30,8 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.state import State
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.match import (
-    EasyPatternOptimization,
-    GraphView,
-    Match,
-    MatchResult,
-    PatternBuilder,
-    PatternOptimization,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, GraphView, Match, MatchResult, PatternOptimization, PatternRewriter
+from xoptim.match.trace import PatternBuilder, Symbol
 
 FAMILIES = ("wide", "deep")
 COUNTS = (10, 100, 1000)
