@@ -19,9 +19,9 @@ class Graph:
         self.inputs: list[onnx.ValueInfoProto] = []
         self.random = np.random.default_rng(0)
 
-    def input(self, *shape: int | str, dtype: int = TensorProto.FLOAT) -> str:
+    def input(self, *shape: int | str, dtype: int = TensorProto.FLOAT, name: str = "") -> str:
         """A new input."""
-        name = f"x{len(self.inputs)}"
+        name = name or f"x{len(self.inputs)}"
         self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
         return name
 
