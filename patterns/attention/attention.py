@@ -49,14 +49,17 @@ class AttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        scores = scores_of(g, q, self.swapped(g, k), factor, s)
-        if g.option("masked"):
-            scores = g.op.Add(self.biased(g, scores), mask)
-        return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
+        return g.op.MatMul(self.weights(g, self.scores(g, q, k, factor, s), mask), v)
 
-    def biased(self, g: PatternBuilder, scores: Symbol) -> Symbol:
-        """The scores of a mask with another term before it, or without."""
-        return g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores
+    def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
+        """The scores without mask."""
+        return scores_of(g, q, self.swapped(g, k), factor, s)
+
+    def weights(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
+        """The Softmax of scores with a mask, with another term before it, or without."""
+        if g.option("masked"):
+            scores = g.op.Add(g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores, mask)
+        return g.op.Softmax(scores, axis=g.any_of(-1, 3))
 
     def swapped(self, g: PatternBuilder, k: Symbol) -> Symbol:
         """Keys in three layouts: (batch, heads, keys, size), (batch, keys, heads, size), (batch, keys, heads and features)."""

@@ -7,7 +7,7 @@ from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, Pattern
 
 from .._axes import axis_of
 from .._nodes import is_op
-from ._formula import heads_in, scores_of
+from ._formula import heads_in
 from ._groups import Shared, packed_heads, packed_keys, places_of, shared_heads
 from ._mask import write_mask
 from .attention import AttentionPattern
@@ -38,10 +38,7 @@ class GuardedAttentionPattern(AttentionPattern):
         queries = q
         if scaled := g.choice("scaled_queries", "", "Mul", "Div"):
             queries = getattr(g.op, scaled)(q, g.constant("first", scalar=True))
-        scores = scores_of(g, queries, self.swapped(g, k), factor, s)
-        if g.option("masked"):
-            scores = g.op.Add(self.biased(g, scores), mask)
-        weights = g.op.Softmax(scores, axis=g.any_of(-1, 3))
+        weights = self.weights(g, self.scores(g, queries, k, factor, s), mask)
         y = g.op.MatMul(g.op.Where(g.op.IsNaN(weights), 0.0, weights), v)
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
 

@@ -7,7 +7,6 @@ from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._shapes import broadcasts_to
-from ._formula import scores_of
 from ._mask import is_mask
 from .attention import AttentionPattern
 
@@ -29,16 +28,12 @@ class MaskedAttentionPattern(AttentionPattern):
     exactness: ClassVar[Exactness] = "finite"
     priority = 1
 
-    def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
-    ) -> Symbol:
-        scores = scores_of(g, q, self.swapped(g, k), factor, s)
+    def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
+        scores = super().scores(g, q, k, factor, s)
         if hidden := g.choice("hidden", "", "where false", "where true"):
             c, low = g.symbol("c"), g.constant("low", scalar=True)
-            scores = g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
-        if g.option("masked"):
-            scores = g.op.Add(self.biased(g, scores), mask)
-        return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
+            return g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
+        return scores
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         if m.hidden:
