@@ -28,7 +28,9 @@ import onnx
 import onnxruntime
 
 import xoptim
-from benchmarks.expressions import CONSTANTS, OPERATORS, Term, Way, leaves_of, ordered, parsed, renamed, terms
+from benchmarks.expressions import CONSTANTS, OPERATORS, Term, Way, ordered, parsed, renamed, terms
+from benchmarks.graphs import Graph
+from benchmarks.tools import cell
 from xoptim.bench import bench
 from xoptim.diagnose.mining import mine
 from xoptim.facts.dtypes import Exactness
@@ -178,7 +180,7 @@ def _calls(last: Sequence[_Valued], leaves: Sequence[_Valued]) -> Iterator[tuple
         for given in last:
             rows = {tuple(id(each) for each in row): row for row in _rows(given, leaves, count)}
             for row, way in product(rows.values(), ways):
-                if any(term.op_type or term.name[0].isalpha() for term, _ in row):
+                if any(term.op_type or term.is_operand for term, _ in row):
                     yield op_type, way, row
 
 
@@ -276,7 +278,7 @@ def searched(forms: Iterable[Mapping[str, Any]], most: int) -> list[Rule]:
 
 
 def _settings(left: Term) -> Iterator[Setting]:
-    names = tuple(sorted({term.name for term in leaves_of(left) if term.name[0].isalpha()}))
+    names = tuple(sorted({term.name for term in ordered(left) if term.is_operand}))
     shape = _SQUARE if "MatMul" in str(left) else _SHAPE
     if 0 < len(names) <= 3:
         for kinds, dtype in product(_kinds(names), ("float64", "int64")):
@@ -300,33 +302,26 @@ def _kinds(names: Sequence[str]) -> Iterator[frozenset[str]]:
 
 def model_of(term: Term, types: Mapping[str, int], shape: Sequence[int | str] | None = None) -> onnx.ModelProto:
     """A model that computes an expression; its numbers have the type of the first operand that is not Boolean."""
-    helper = onnx.helper
     number = next((each for each in types.values() if each != onnx.TensorProto.BOOL), onnx.TensorProto.FLOAT)
+    g = Graph(OPSET)
     names: dict[Term, str] = {}
-    nodes, stored = [], []
     for each in ordered(term):
-        if not each.op_type:
-            names[each] = each.name if each.name[0].isalpha() else f"c{len(names)}"
-            if names[each] != each.name:
-                array = np.array(float(each.name), helper.tensor_dtype_to_np_dtype(number))
-                stored.append(onnx.numpy_helper.from_array(array, names[each]))
-            continue
-        constants = [f"v{len(names)}_{i}" for i in range(len(each.way.operands))]
-        values = zip(constants, each.way.operands, strict=True)
-        stored += [onnx.numpy_helper.from_array(np.array(value, np.int64), name) for name, value in values]
-        names[each] = "y" if each is term else f"t{len(names)}"
-        operands = [*(names[part] for part in each.parts), *constants]
-        nodes.append(helper.make_node(each.op_type, operands, [names[each]], **dict(each.way.attributes)))
-    used = sorted(each.name for each in names if not each.op_type and each.name[0].isalpha())
-    inputs = [helper.make_tensor_value_info(name, types[name], shape) for name in used]
-    graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")], stored)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+        if each.op_type:
+            operands = [*(names[part] for part in each.parts), *map(g.constant, each.way.operands)]
+            names[each] = g.add(each.op_type, *operands, **dict(each.way.attributes))
+        elif each.is_operand:
+            names[each] = g.input(*shape or (), dtype=types[each.name], name=each.name)
+            if shape is None:
+                g.inputs[-1].type.tensor_type.ClearField("shape")
+        else:
+            names[each] = g.constant(float(each.name), onnx.helper.tensor_dtype_to_np_dtype(number))
+    return g.model(names[term])
 
 
 def side_of(rule: Rule, term: Term, shape: Sequence[int | str]) -> onnx.ModelProto:
     """A model of one side of a rewrite."""
     number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype("float32" if "float32" in rule.dtypes else rule.dtypes[0]))
-    names = {each.name for each in leaves_of(rule.left) if each.name[0].isalpha()}
+    names = [each.name for each in ordered(rule.left) if each.is_operand]
     types = {name: onnx.TensorProto.BOOL if name in rule.kinds else number for name in names}
     return onnx.shape_inference.infer_shapes(model_of(term, types, shape), strict_mode=True)
 
@@ -342,9 +337,7 @@ def ratio(rule: Rule, seconds: float) -> str:
     """The time of the right side divided by the time of the left side, with its interval."""
     sides = [side_of(rule, side, (8, 128, 128)) for side in (rule.left, rule.right)]
     found = bench(dict(zip(("left", "right"), sides, strict=True)), seconds=seconds, threads=1, compare=False, loading=False)
-    measured = found.models[1].ratio
-    assert measured is not None
-    return f"{measured.value:.2f} ({measured.interval.low:.2f} to {measured.interval.high:.2f})"
+    return cell(found.models[1].ratio)
 
 
 def main() -> None:

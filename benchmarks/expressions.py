@@ -70,9 +70,14 @@ class Term:
     parts: tuple[Term, ...] = ()
     name: str = ""
 
+    @property
+    def is_operand(self) -> bool:
+        """Whether it is an operand from outside."""
+        return not self.op_type and self.name[0].isalpha()
+
     def nodes(self) -> frozenset[Term]:
         """The calls inside, equal ones once."""
-        return frozenset((self,)).union(*(part.nodes() for part in self.parts)) if self.op_type else frozenset()
+        return frozenset(each for each in ordered(self) if each.op_type)
 
     def __str__(self) -> str:
         if not self.op_type:
@@ -123,18 +128,9 @@ def renamed(term: Term) -> Term:
     def copied(each: Term) -> Term:
         if each.op_type:
             return Term(each.op_type, each.way, tuple(map(copied, each.parts)))
-        is_number = not each.name[0].isalpha()
-        return each if is_number else Term(name=names.setdefault(each.name, chr(ord("a") + len(names))))
+        return Term(name=names.setdefault(each.name, chr(ord("a") + len(names)))) if each.is_operand else each
 
     return copied(term)
-
-
-def leaves_of(term: Term) -> Iterator[Term]:
-    """The operands and numbers of an expression, as often as they occur."""
-    if not term.op_type:
-        yield term
-    for part in term.parts:
-        yield from leaves_of(part)
 
 
 def ordered(term: Term) -> list[Term]:

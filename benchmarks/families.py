@@ -14,176 +14,154 @@ import argparse
 import gc
 import pathlib
 import time
-from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
-import onnx
 from onnx import TensorProto
 
 import xoptim
-from benchmarks.graphs import Graph
+from benchmarks.graphs import Graph, by_name
 from benchmarks.process import apart
 from benchmarks.sizes import SIZES
 
 
-def movements(n: int) -> onnx.ModelProto:
+def movements(g: Graph, n: int) -> str:
     """Reshape and Transpose in turn, so that no part of the chain can be shortened."""
-    g = Graph()
     x = g.input("a", 4, 6, 2)
     for i in range(n // 2):
         x = g.add("Reshape", x, g.constant([0, (3, 4, 6, 8)[i % 4], -1, 2]))
         x = g.add("Transpose", x, perm=[0, 2, 1, 3])
-    return g.model(x)
+    return x
 
 
-def transposes(n: int) -> onnx.ModelProto:
+def transposes(g: Graph, n: int) -> str:
     """Transpositions with elementwise operators between them, which merge to one."""
-    g = Graph()
     x = g.input("a", "b", "c")
     for _ in range(n // 2):
         x = g.add("Relu", g.add("Transpose", x, perm=[1, 2, 0]))
-    return g.model(x)
+    return x
 
 
-def images(n: int) -> onnx.ModelProto:
+def images(g: Graph, n: int) -> str:
     """Images whose channels come last, around poolings that need them first."""
-    g = Graph()
     x = g.input("a", 8, 8, 4)
     for _ in range(n // 5):
         y = g.add("Transpose", g.add("Relu", x), perm=[0, 3, 1, 2])
         y = g.add("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
         x = g.add("Add", x, g.add("Transpose", y, perm=[0, 2, 3, 1]))
-    return g.model(x)
+    return x
 
 
-def masked(n: int) -> onnx.ModelProto:
+def masked(g: Graph, n: int) -> str:
     """Many transposed tensors, each multiplied by the same one and joined."""
-    g = Graph()
     x, y = g.input("a", 3, 4), g.input("a", 4, 3)
     turned = [g.add("Mul", y, g.add("Transpose", g.add("Tanh", x), perm=[0, 2, 1])) for _ in range(n // 3)]
-    return g.model(g.add("Concat", *turned, axis=0))
+    return g.add("Concat", *turned, axis=0)
 
 
-def sums(n: int) -> onnx.ModelProto:
+def sums(g: Graph, n: int) -> str:
     """A sum of constants, one after the other."""
-    g = Graph()
     x = g.input("a", "b")
     for i in range(n):
         x = g.add("Add", x, g.constant(1 + i % 3, np.float32))
-    return g.model(x)
+    return x
 
 
-def products(n: int) -> onnx.ModelProto:
+def products(g: Graph, n: int) -> str:
     """A product of many tensors, in which patterns look for factors in any order."""
-    g = Graph()
     x = y = g.input("a", "b")
     for i in range(n):
         x = g.add("Mul", x, g.add("Tanh", y) if i % 5 == 0 else y)
-    return g.model(x)
+    return x
 
 
-def concats(n: int) -> onnx.ModelProto:
+def concats(g: Graph, n: int) -> str:
     """Concat within Concat."""
-    g = Graph()
-    x = y = g.input("a", "b")
-    for _ in range(n):
-        x = g.add("Concat", x, y, axis=0)
-    return g.model(x)
+    x = g.input("a", "b")
+    return reduce(lambda y, _: g.add("Concat", y, x, axis=0), range(n), x)
 
 
-def joined(n: int) -> onnx.ModelProto:
+def joined(g: Graph, n: int) -> str:
     """One Concat of the pieces of many Splits, some of them whole."""
-    g = Graph()
     parts = []
     for _ in range(n // 2):
         x = g.add("Split", g.input(4, "b"), axis=0, outputs=2, num_outputs=2)
         parts += [x, x, f"{x}_1"]
-    return g.model(g.add("Concat", *parts, axis=0))
+    return g.add("Concat", *parts, axis=0)
 
 
-def cuts(n: int) -> onnx.ModelProto:
+def cuts(g: Graph, n: int) -> list[str]:
     """Slices of one Concat."""
-    g = Graph()
-    names = [g.input("a", 2) for _ in range(n // 2)]
-    x = g.add("Concat", *names, axis=1)
+    x = g.add("Concat", *(g.input("a", 2) for _ in range(n // 2)), axis=1)
     axis = g.constant([1])
     bounds = [g.constant([2 * i]) for i in range(n // 2 + 1)]
-    return g.model(*(g.add("Slice", x, bounds[i], bounds[i + 1], axis) for i in range(n // 2)))
+    return [g.add("Slice", x, start, end, axis) for start, end in pairwise(bounds)]
 
 
-def heads(n: int) -> onnx.ModelProto:
+def heads(g: Graph, n: int) -> list[str]:
     """Slices of one tensor, all from its start."""
-    g = Graph()
     x, axis, zero = g.input("a", n + 1), g.constant([1]), g.constant([0])
-    return g.model(*(g.add("Slice", x, zero, g.constant([i + 1]), axis) for i in range(n)))
+    return [g.add("Slice", x, zero, g.constant([i + 1]), axis) for i in range(n)]
 
 
-def pieces(n: int) -> onnx.ModelProto:
+def pieces(g: Graph, n: int) -> list[str]:
     """Slices of one tensor, side by side."""
-    g = Graph()
     x, axis = g.input("a", n), g.constant([1])
-    return g.model(*(g.add("Neg", g.add("Slice", x, g.constant([i]), g.constant([i + 1]), axis)) for i in range(n // 2)))
+    return [g.add("Neg", g.add("Slice", x, g.constant([i]), g.constant([i + 1]), axis)) for i in range(n // 2)]
 
 
-def shapes(n: int) -> onnx.ModelProto:
+def shapes(g: Graph, n: int) -> tuple[str, ...]:
     """Each result of a chain measured."""
-    g = Graph()
     x = g.input("a", "b")
     names = []
     for _ in range(n // 2):
         x = g.add("Relu", x)
         names.append(g.add("Shape", x))
-    return g.model(x, g.add("Sum", *(g.add("Cast", name, to=TensorProto.FLOAT) for name in names)))
+    return x, g.add("Sum", *(g.add("Cast", name, to=TensorProto.FLOAT) for name in names))
 
 
-def sizes(n: int) -> onnx.ModelProto:
+def sizes(g: Graph, n: int) -> str:
     """Arithmetic on sizes, one after the other."""
-    g = Graph()
     x = g.input("a", "b")
     s = g.add("Shape", x, end=1)
     t = g.add("Shape", x, start=1)
     for i in range(n // 2):
         s = g.add("Mul", g.add("Add", s, t), g.constant([1 + i % 2]))
-    return g.model(s)
+    return s
 
 
-def inputs(n: int) -> onnx.ModelProto:
+def inputs(g: Graph, n: int) -> list[str]:
     """Many inputs, each reshaped by sizes of itself."""
-    g = Graph()
     results = []
     for i in range(n // 4):
         x = g.input(f"a{i}", f"b{i}", 6)
         s = g.add("Concat", g.add("Shape", x, end=1), g.constant([-1, 3, 2]), axis=0)
         results.append(g.add("Reshape", x, s))
-    return g.model(*results)
+    return results
 
 
-def stretched(n: int) -> onnx.ModelProto:
+def stretched(g: Graph, n: int) -> str:
     """An Expand, and a chain behind it."""
-    g = Graph()
     x = g.add("Expand", g.input("a", 1), g.constant([1, 5]))
     for _ in range(n):
         x = g.add("Neg", g.add("Exp", x))
-    return g.model(x)
+    return x
 
 
-def sigmoids(n: int) -> onnx.ModelProto:
+def sigmoids(g: Graph, n: int) -> str:
     """Sigmoids spelled out, each multiplied with the one before."""
-    g = Graph()
     x, one = g.input("a", "b"), g.constant(1, np.float32)
     y = x
     for _ in range(n // 5):
         y = g.add("Mul", y, g.add("Div", one, g.add("Add", one, g.add("Exp", g.add("Neg", y)))))
-    return g.model(y)
+    return y
 
 
-FAMILIES: dict[str, Callable[[int], onnx.ModelProto]] = {
-    build.__name__: build
-    for build in (
-        *(movements, transposes, images, masked, sums, products, concats, joined, cuts, heads, pieces, shapes, sizes, inputs),
-        *(stretched, sigmoids),
-    )
-}
+FAMILIES = by_name(
+    *(movements, transposes, images, masked, sums, products, concats, joined, cuts, heads, pieces, shapes, sizes, inputs),
+    *(stretched, sigmoids),
+)
 
 
 def _memory(field: str) -> float:

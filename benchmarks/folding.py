@@ -20,12 +20,11 @@ import onnx
 
 import xoptim
 from benchmarks.costs import measured
-from benchmarks.graphs import Graph
+from benchmarks.graphs import Graph, drawn
+from benchmarks.tools import cell, missing_provider
 from xoptim.bench import bench
 from xoptim.graph.load import collection_paused, load_model
 from xoptim.repeated import Repeated
-from xoptim.validate.errors import ProviderUnavailable
-from xoptim.validate.session import resolve_providers
 
 
 def tower(g: Graph, x: str, width: int) -> str:
@@ -40,16 +39,14 @@ def added(g: Graph, terms: Iterable[str]) -> str:
     return reduce(partial(g.add, "Add"), terms)
 
 
-def towers(count: int, width: int = 32, rows: int = 1, shared: bool = True) -> onnx.ModelProto:
+def towers(g: Graph, count: int, width: int = 32, rows: int = 1, shared: bool = True) -> str:
     """Perceptrons of one input, or of an input each, whose results are added."""
-    g = Graph()
     x = g.input(rows, width)
-    return g.model(g.add("Sum", *(tower(g, x if shared else g.input(rows, width), width) for _ in range(count))))
+    return g.add("Sum", *(tower(g, x if shared else g.input(rows, width), width) for _ in range(count)))
 
 
-def shared_weights(count: int = 8, width: int = 32, rows: int = 16) -> onnx.ModelProto:
+def shared_weights(g: Graph, count: int = 8, width: int = 32, rows: int = 16) -> str:
     """Perceptrons of an input each; the first layer of all of them has the same weights, and the second one of every two."""
-    g = Graph()
     first, second = g.weight(width, width), [g.weight(width, width) for _ in range(count // 2)]
     results = []
     for place in range(count):
@@ -57,12 +54,11 @@ def shared_weights(count: int = 8, width: int = 32, rows: int = 16) -> onnx.Mode
         for weights in (first, second[place // 2], g.weight(width, width)):
             x = g.add("Relu", g.add("Add", g.add("MatMul", x, weights), g.weight(width)))
         results.append(x)
-    return g.model(g.add("Sum", *results))
+    return g.add("Sum", *results)
 
 
-def experts(count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = False) -> onnx.ModelProto:
+def experts(g: Graph, count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = False) -> str:
     """A mixture: all experts are computed, and weighted by a gate."""
-    g = Graph()
     x = g.input(rows, width)
     shares = g.add("Softmax", g.add("MatMul", x, g.weight(width, count)), axis=-1)
     outs = []
@@ -71,53 +67,46 @@ def experts(count: int = 8, width: int = 64, rows: int = 16, is_chain: bool = Fa
         y = g.add("MatMul", g.add("Mul", hidden, g.add("Sigmoid", hidden)), g.weight(2 * width, width))
         share = g.add("Slice", shares, g.constant([expert]), g.constant([expert + 1]), g.constant([1]))
         outs.append(g.add("Mul", y, share))
-    return g.model(added(g, outs) if is_chain else g.add("Sum", *outs))
+    return added(g, outs) if is_chain else g.add("Sum", *outs)
 
 
-def tables(count: int = 26, rows: int = 16) -> onnx.ModelProto:
+def tables(g: Graph, count: int = 26, rows: int = 16) -> str:
     """Embeddings with this many features, a mean over the items of each, side by side."""
-    g = Graph()
-    ids = g.add(
-        "Cast", g.add("Mul", g.add("Sigmoid", g.input(rows, 4)), g.constant(999, np.float32)), to=onnx.TensorProto.INT64
-    )
+    numbers = g.add("Mul", g.add("Sigmoid", g.input(rows, 4)), g.constant(999, np.float32))
+    ids = g.add("Cast", numbers, to=onnx.TensorProto.INT64)
     outs = []
     for _ in range(count):
         own = g.add("Mod", g.add("Mul", ids, g.constant(g.random.integers(1, 9))), g.constant(1000))
         outs.append(g.add("ReduceMean", g.add("Gather", g.weight(1000, 16), own), g.constant([1]), keepdims=0))
-    return g.model(g.add("Concat", *outs, axis=1))
+    return g.add("Concat", *outs, axis=1)
 
 
-def gates(steps: int = 8, width: int = 32) -> onnx.ModelProto:
+def gates(g: Graph, steps: int = 8, width: int = 32) -> str:
     """A recurrent cell written out, with four products for its gates."""
-    g = Graph()
     h = c = g.input(1, width)
     for _ in range(steps):
         x = g.input(1, width)
-        raw = [
-            g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.add("MatMul", h, g.weight(width, width)))
-            for _ in range(4)
-        ]
+        parts = ([g.add("MatMul", each, g.weight(width, width)) for each in (x, h)] for _ in range(4))
+        raw = [g.add("Add", *each) for each in parts]
         i, f, o = (g.add("Sigmoid", each) for each in raw[:3])
         c = g.add("Add", g.add("Mul", f, c), g.add("Mul", i, g.add("Tanh", raw[3])))
         h = g.add("Mul", o, g.add("Tanh", c))
-    return g.model(h)
+    return h
 
 
-def heads(count: int = 8, width: int = 64, rows: int = 32) -> onnx.ModelProto:
+def heads(g: Graph, count: int = 8, width: int = 64, rows: int = 32) -> str:
     """Attention with products of its own for each head."""
-    g = Graph()
     x, size = g.input(rows, width), width // count
     outs = []
     for _ in range(count):
         q, k, v = (g.add("MatMul", x, g.weight(width, size)) for _ in range(3))
         scores = g.add("Softmax", g.add("MatMul", q, g.add("Transpose", k, perm=[1, 0])), axis=-1)
         outs.append(g.add("MatMul", scores, v))
-    return g.model(g.add("MatMul", g.add("Concat", *outs, axis=1), g.weight(width, width)))
+    return g.add("MatMul", g.add("Concat", *outs, axis=1), g.weight(width, width))
 
 
-def circuit(trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> onnx.ModelProto:
+def circuit(g: Graph, trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> str:
     """Sums, in logarithms, over products of halves, down to single variables; their mean over several trees."""
-    g = Graph()
     x = [g.add("Log", g.add("Sigmoid", g.input(rows, units))) for _ in range(leaves)]
 
     def total(y: str) -> str:
@@ -131,15 +120,14 @@ def circuit(trees: int = 4, leaves: int = 64, units: int = 8, rows: int = 4) -> 
         middle = (start + end) // 2
         return total(g.add("Add", total(region(start, middle)), total(region(middle, end))))
 
-    return g.model(g.add("Mean", *(region(0, leaves) for _ in range(trees))))
+    return g.add("Mean", *(region(0, leaves) for _ in range(trees)))
 
 
-def one_layer(count: int = 8, width: int = 64, rows: int | str = 16) -> onnx.ModelProto:
+def one_layer(g: Graph, count: int = 8, width: int = 64, rows: int | str = 16) -> str:
     """Layers of one input, side by side."""
-    g = Graph()
     x = g.input(rows, width)
     parts = (g.add("Add", g.add("MatMul", x, g.weight(width, width)), g.weight(width)) for _ in range(count))
-    return g.model(g.add("Concat", *(g.add("Tanh", each) for each in parts), axis=1))
+    return g.add("Concat", *(g.add("Tanh", each) for each in parts), axis=1)
 
 
 def convolution(g: Graph, x: str, into: int, out: int, window: int) -> str:
@@ -147,44 +135,41 @@ def convolution(g: Graph, x: str, into: int, out: int, window: int) -> str:
     return g.add("Relu", g.conv(x, into, out, window=window))
 
 
-def branches(channels: int = 192, size: int = 28) -> onnx.ModelProto:
+def branches(g: Graph, channels: int = 192, size: int = 28) -> str:
     """Branches of an Inception block: 1x1, 1x1 and 3x3, 1x1 and 5x5, and 1x1 twice, as two halves of one layer."""
-    g = Graph()
     x = g.input(1, channels, size, size)
     outs = [convolution(g, x, channels, 32, 1), convolution(g, x, channels, 32, 1)]
     for middle, out, window in ((96, 128, 3), (16, 32, 5)):
         outs.append(convolution(g, convolution(g, x, channels, middle, 1), middle, out, window))
-    return g.model(g.add("Concat", *outs, axis=1))
+    return g.add("Concat", *outs, axis=1)
 
 
-def resnext(count: int = 8, channels: int = 64, size: int = 14) -> onnx.ModelProto:
+def resnext(g: Graph, count: int = 8, channels: int = 64, size: int = 14) -> str:
     """A block of branches of convolutions, which are added to its input one by one."""
-    g = Graph()
     x = g.input(1, channels, size, size)
     outs = []
     for _ in range(count):
         narrow = convolution(g, convolution(g, x, channels, 4, 1), 4, 4, 3)
         outs.append(g.add("Conv", narrow, g.weight(channels, 4, 1, 1), g.weight(channels)))
-    return g.model(g.add("Relu", added(g, [x, *outs])))
+    return g.add("Relu", added(g, [x, *outs]))
 
 
-def ensemble(count: int = 5, size: int = 16) -> onnx.ModelProto:
+def ensemble(g: Graph, count: int = 5, size: int = 16) -> str:
     """Small convolutional networks of one image, whose results are averaged."""
-    g = Graph()
     x, outs = g.input(1, 3, size, size), []
     for _ in range(count):
         y = convolution(g, convolution(g, x, 3, 16, 3), 16, 32, 3)
         y = g.add("Flatten", g.add("GlobalAveragePool", y))
         outs.append(g.add("Softmax", g.add("Gemm", y, g.weight(32, 10), g.weight(10)), axis=-1))
-    return g.model(g.add("Mean", *outs))
+    return g.add("Mean", *outs)
 
 
-CASES: dict[str, Callable[[], onnx.ModelProto]] = {
-    **{f"towers_{count}": partial(towers, count) for count in (2, 8, 64)},
-    **{f"towers_{count}_of_16_rows": partial(towers, count, rows=16) for count in (2, 8, 64)},
-    **{f"towers_{count}_wide": partial(towers, count, 256) for count in (2, 8)},
-    **{f"towers_{count}_wide_of_64_rows": partial(towers, count, 256, 64) for count in (2, 8)},
-    **{f"inputs_{count}": partial(towers, count, shared=False) for count in (2, 8, 64)},
+CASES: dict[str, Callable[..., str]] = {
+    **{f"towers_{count}": partial(towers, count=count) for count in (2, 8, 64)},
+    **{f"towers_{count}_of_16_rows": partial(towers, count=count, rows=16) for count in (2, 8, 64)},
+    **{f"towers_{count}_wide": partial(towers, count=count, width=256) for count in (2, 8)},
+    **{f"towers_{count}_wide_of_64_rows": partial(towers, count=count, width=256, rows=64) for count in (2, 8)},
+    **{f"inputs_{count}": partial(towers, count=count, shared=False) for count in (2, 8, 64)},
     "towers_8_shared": shared_weights,
     "layers_8": one_layer,
     "layers_8_of_128_rows": partial(one_layer, rows=128),
@@ -207,7 +192,7 @@ SELECTIONS = (APART, "default", "default+repeated")
 
 def measure(name: str, threads: int, seconds: float, provider: str) -> str:
     """A row: nodes of the three results, the time of the first one, and the ratios of the others."""
-    model = CASES[name]()
+    model = drawn(CASES[name])
     results = {patterns: xoptim.optimize(model, patterns=patterns, verify=True, provider=provider) for patterns in SELECTIONS}
     sizes = [len(each.graph.node) for each in results.values()]
     if sizes[1] == sizes[0]:
@@ -216,9 +201,7 @@ def measure(name: str, threads: int, seconds: float, provider: str) -> str:
     assert report.is_equal
     ratios = {each.label: each.ratio for each in report.models}
     cells = [name, *map(str, sizes), f"{1e6 * report.models[0].median:.0f}"]
-    for patterns in SELECTIONS[1:]:
-        ratio = ratios.get(patterns)
-        cells.append("" if ratio is None else "{:.2f} ({:.2f} to {:.2f})".format(ratio.value, *ratio.interval))
+    cells += [cell(ratios.get(patterns)) for patterns in SELECTIONS[1:]]
     return f"| {' | '.join(cells)} |"
 
 
@@ -226,7 +209,7 @@ def growth() -> None:
     """The time of the pass on circuits of more and more trees."""
     print(f"{'nodes':>8}{'seconds':>9}{'us/node':>9}")
     for trees in (2, 4, 16, 64, 128):
-        model = load_model(circuit(trees))
+        model = load_model(drawn(circuit, trees))
         size = len(model.graph.nodes)
         start = time.process_time()
         with collection_paused():  # as in an optimization
@@ -251,10 +234,8 @@ def main() -> None:
     if given.growth:
         growth()
         return
-    try:
-        resolve_providers([given.provider])
-    except ProviderUnavailable as error:
-        print(f"nothing measured: {error}")
+    if reason := missing_provider(given.provider):
+        print(f"nothing measured: {reason}")
         return
     print("| case | nodes apart | by default | all stacked | us apart | ratio by default | ratio, all stacked |")
     print("|---|---:|---:|---:|---:|---:|---:|")

@@ -1,5 +1,7 @@
 """A graph that grows node by node, for models that are drawn by the programs of this folder."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,9 @@ class Graph:
         self.inputs: list[onnx.ValueInfoProto] = []
         self.random = np.random.default_rng(0)
 
-    def input(self, *shape: int | str, dtype: int = TensorProto.FLOAT) -> str:
+    def input(self, *shape: int | str, dtype: int = TensorProto.FLOAT, name: str = "") -> str:
         """A new input."""
-        name = f"x{len(self.inputs)}"
+        name = name or f"x{len(self.inputs)}"
         self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
         return name
 
@@ -57,3 +59,15 @@ class Graph:
         for output, inferred in zip(model.graph.output, onnx.shape_inference.infer_shapes(model).graph.output, strict=True):
             output.CopyFrom(inferred)
         return model
+
+
+def drawn(build: Callable[..., str | Iterable[str]], *given: Any, **settings: Any) -> onnx.ModelProto:
+    """The model of a function that adds nodes to a graph, and returns the names of the results."""
+    g = Graph()
+    results = build(g, *given, **settings)
+    return g.model(*([results] if isinstance(results, str) else results))
+
+
+def by_name(*builds: Callable[[Graph, int], str | Iterable[str]]) -> dict[str, Callable[[int], onnx.ModelProto]]:
+    """The models of functions by their names, each for a number of repetitions."""
+    return {build.__name__: partial(drawn, build) for build in builds}

@@ -24,22 +24,16 @@ from typing import Any
 import onnx
 
 from xoptim.dialects.chain import ChainPattern
+from xoptim.dialects.shortcuts import OpSub, PatternSub
+from xoptim.dialects.text import parse_rules
 from xoptim.engine.engine import Engine
 from xoptim.engine.index import PatternIndex
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.state import State
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.match import (
-    EasyPatternOptimization,
-    GraphView,
-    Match,
-    MatchResult,
-    PatternBuilder,
-    PatternOptimization,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, GraphView, Match, MatchResult, PatternOptimization, PatternRewriter
+from xoptim.match.trace import PatternBuilder, Symbol
 
 FAMILIES = ("wide", "deep")
 COUNTS = (10, 100, 1000)
@@ -92,36 +86,15 @@ class InChainPattern(ChainPattern):
         return g.op.Min(g.op.Neg(g.op.Add(*inputs)), 0.0)
 
 
-def as_text() -> PatternOptimization:
-    """The subgraph as a rule in ONNX's textual syntax."""
-    from xoptim.dialects.text import parse_rules
-
-    body = "(x, k) => (y) { a = Add (x, k)  r = Relu (a)  y = Neg (r) }"
-    other = "(x, k) => (y) { a = Add (x, k)  n = Neg (a)  zero = Constant <value_float = 0.0> ()  y = Min (n, zero) }"
-    return parse_rules(f'<domain: "rule"> match {body} <domain: "rule"> replace {other}')[0]()
-
-
-def as_expression() -> PatternOptimization:
-    """The subgraph as a nested tuple."""
-    from xoptim.dialects.shortcuts import PatternSub
-
-    return PatternSub(("Neg", ("Relu", ("Add", "x", "k"))), ("Min", ("Neg", ("Add", "x", "k")), 0.0))()
-
-
-def as_substitution() -> PatternOptimization:
-    """Only the last node of the subgraph: this form is for single operators."""
-    from xoptim.dialects.shortcuts import OpSub
-
-    return OpSub("Neg", "Abs")()
-
-
+_BODY = "(x, k) => (y) { a = Add (x, k)  r = Relu (a)  y = Neg (r) }"
+_OTHER = "(x, k) => (y) { a = Add (x, k)  n = Neg (a)  zero = Constant <value_float = 0.0> ()  y = Min (n, zero) }"
 FORMS: dict[str, Callable[[], PatternOptimization]] = {
     "by hand": ByHandPattern,
     "easy": EasyPattern,
     "chain": InChainPattern,
-    "text": as_text,
-    "PatternSub": as_expression,
-    "OpSub": as_substitution,
+    "text": lambda: parse_rules(f'<domain: "rule"> match {_BODY} <domain: "rule"> replace {_OTHER}')[0](),
+    "PatternSub": PatternSub(("Neg", ("Relu", ("Add", "x", "k"))), ("Min", ("Neg", ("Add", "x", "k")), 0.0)),
+    "OpSub": OpSub("Neg", "Abs"),  # for single operators: only the last node of the subgraph
 }
 
 
@@ -146,17 +119,12 @@ def best_seconds(run: Callable[[], object], repeats: int, turns: int = 5) -> flo
     return min(timeit.repeat(run, number=repeats, repeat=turns)) / repeats
 
 
-def attempts(repeats: int) -> dict[str, dict[str, float] | str]:
-    """Microseconds of each kind of attempt by form, or the reason why a form has none."""
-    found: dict[str, dict[str, float] | str] = {}
+def attempts(repeats: int) -> dict[str, dict[str, float]]:
+    """Microseconds of each kind of attempt by form."""
+    found: dict[str, dict[str, float]] = {}
     graphs = subgraphs()
     for form, make in FORMS.items():
-        try:
-            pattern = make()
-        except ImportError:
-            found[form] = "not available"
-            continue
-        view, node = graphs["match"]
+        pattern, (view, node) = make(), graphs["match"]
         start = time.perf_counter()
         pattern.match(view, node, [])
         times = {"first": time.perf_counter() - start}
@@ -254,9 +222,6 @@ def show(report: dict[str, Any]) -> None:
     """Print a report as tables."""
     print("microseconds an attempt\n" + f"{'form':<12}{'first':>10}{'miss':>10}{'deep':>10}{'match':>10}")
     for form, times in report["attempts"].items():
-        if isinstance(times, str):
-            print(f"{form:<12}{times:>10}")
-            continue
         print(f"{form:<12}" + "".join(f"{times[k]:>10.1f}" if k in times else f"{'-':>10}" for k in ("first", *subgraphs())))
     rows = report["growth"]
     columns = [key for key in rows[0] if key not in ("family", "patterns", "nodes")]

@@ -20,11 +20,9 @@ from onnx import numpy_helper
 
 import xoptim
 from benchmarks.operator_models import SUBJECTS, Subject
-from benchmarks.tools import processor
+from benchmarks.tools import cell, missing_provider, processor
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.validate.errors import ProviderUnavailable
-from xoptim.validate.session import resolve_providers
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "payoff.md"
 HEAD = """# What fusions pay
@@ -103,13 +101,6 @@ def measure(name: str, rows: int, threads: int, provider: str, seconds: float) -
     return bench({"before": before, "after": after}, **options).models[1].ratio  # type: ignore[arg-type]
 
 
-def cell(ratio: Ratio | None) -> str:
-    """A ratio and its interval."""
-    if ratio is None:
-        return ""
-    return f"{ratio.value:.2f} ({ratio.interval.low:.2f} to {ratio.interval.high:.2f})"
-
-
 def rows_of(page: pathlib.Path) -> dict[tuple[str, str, str], list[str]]:
     """The rows of the page by pattern, provider and threads."""
     if not page.exists():
@@ -142,10 +133,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write docs/payoff.md; rows that are not measured stay")
     given = parser.parse_args()
     names = given.only.split(",") if given.only else sorted(SUBJECTS)
-    try:
-        resolve_providers([given.provider])
-    except ProviderUnavailable as error:
-        print(f"nothing measured: {error}")
+    if reason := missing_provider(given.provider):
+        print(f"nothing measured: {reason}")
         return
     rows = rows_of(PAGE)
     counts = [int(count) for count in given.threads.split(",")]

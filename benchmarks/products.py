@@ -13,7 +13,8 @@ from typing import Final
 import click
 
 from benchmarks.operator_models import Subject
-from benchmarks.operators import cell, model_of
+from benchmarks.operators import model_of
+from benchmarks.tools import cell
 from xoptim.bench import bench
 
 WIDTHS: Final = ((2048, (2048, 256, 256)), (2048, (5632, 5632)), (768, (768, 768, 768)))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.scaling                                  # 1k to 100k nodes, every optimizer that is installed
     python -m benchmarks.scaling --sizes 1000,10000 --tools xoptim,ort-all,ort-none
-    python -m benchmarks.scaling --patterns 300 --sizes 10000     # the cost of patterns that cannot match
+    python -m benchmarks.scaling --tools xoptim,xoptim+300        # the cost of 300 patterns that cannot match
 
 Every optimizer runs in a process of its own, on one thread where it has such an option, after a warm-up on a tiny model
 and with Python's garbage collector disabled. Small models are timed several times and the best time counts. A tool that
@@ -17,6 +17,7 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from benchmarks.tools import PEERS
 HIDDEN, HEADS, INNER = 16, 2, 32
 OPSET = 17
 ENOUGH_SECONDS, ENOUGH_RUNS = 2.0, 7
+IDLE = 300
 
 
 def _constant(g: Graph, value: Any, dtype: Any = np.float32) -> str:
@@ -104,21 +106,18 @@ def _gelu(g: Graph, x: str) -> str:
 SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "stack": stack}
 
 
-def optimize_with_idle_patterns(count: int) -> Callable[[onnx.ModelProto], int]:
-    """Nodes left by the default patterns and others that are anchored at operators no model has."""
+@cache
+def with_idle_patterns() -> xoptim.OptimizationOptions:
+    """The default patterns, and others that are anchored at operators no model has."""
 
     def match(_self: Any, _g: Any, _node: Any, _matched: Any) -> None:
         return None
 
-    def apply(_self: Any, _g: Any, *_nodes: Any) -> list[Any]:
-        return []
-
     def pattern(number: int) -> Any:
-        members = {"anchors": (f"NoSuchOp{number}",), "match": match, "apply": apply, "__doc__": "Never matches."}
+        members = {"anchors": (f"NoSuchOp{number}",), "match": match, "__doc__": "Never matches."}
         return type(f"Idle{number}Pattern", (xoptim.PatternOptimization,), members)()
 
-    options = xoptim.OptimizationOptions(patterns=["default", *(pattern(number) for number in range(count))])
-    return nodes_after(lambda model: xoptim.optimize(model, options))
+    return xoptim.OptimizationOptions(patterns=["default", *map(pattern, range(IDLE))])
 
 
 def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
@@ -144,6 +143,7 @@ def nodes_after(optimize: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Calla
 
 TOOLS: dict[str, tuple[str, Callable[[onnx.ModelProto], int | None]]] = {
     "xoptim": ("xoptim", nodes_after(xoptim.optimize)),
+    f"xoptim+{IDLE}": ("xoptim", nodes_after(lambda model: xoptim.optimize(model, with_idle_patterns()))),
     "ort-all": ("onnxruntime", create_session("ORT_ENABLE_ALL")),
     "ort-none": ("onnxruntime", create_session("ORT_DISABLE_ALL")),
     **{name: (name, nodes_after(optimize)) for name, optimize in PEERS.items()},
@@ -151,30 +151,22 @@ TOOLS: dict[str, tuple[str, Callable[[onnx.ModelProto], int | None]]] = {
 """The package a tool needs, and the function to time."""
 
 
-def measure(tool: str, path: pathlib.Path) -> tuple[list[float], int | None]:
-    """Best time in seconds over a few turns on fresh copies, and the number of nodes that are left.
-
-    The tool "idle:300" has two times, without and with 300 patterns that cannot match.
-    """
-    name, _, count = tool.partition(":")
-    runs = [optimize_with_idle_patterns(n) for n in (0, int(count))] if count else [TOOLS[name][1]]
-    source, small = onnx.load(path), chain(20)
-    best, total, left = [float("inf")] * len(runs), 0.0, None
-    least = 1 if len(runs) == 1 else 3  # a difference of two times needs more than one sample
-    for run in runs:
-        run(small)
-    for turn in range(1, ENOUGH_RUNS + 1):
-        for index, run in enumerate(runs):
-            model = onnx.ModelProto()
-            model.CopyFrom(source)
-            gc.collect()
-            gc.disable()
-            start = time.perf_counter()
-            left = run(model)
-            elapsed = time.perf_counter() - start
-            gc.enable()
-            best[index], total = min(best[index], elapsed), total + elapsed
-        if turn >= least and total > ENOUGH_SECONDS * len(runs):
+def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None]:
+    """Best time in seconds over a few turns on fresh copies, and the number of nodes that are left."""
+    run, source = TOOLS[tool][1], onnx.load(path)
+    best, total = float("inf"), 0.0
+    run(chain(20))
+    for _ in range(ENOUGH_RUNS):
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+        gc.collect()
+        gc.disable()
+        start = time.perf_counter()
+        left = run(model)
+        elapsed = time.perf_counter() - start
+        gc.enable()
+        best, total = min(best, elapsed), total + elapsed
+        if total > ENOUGH_SECONDS:
             break
     return best, left
 
@@ -199,7 +191,7 @@ def compare(shape: str, sizes: Sequence[int], tools: Iterable[str], folder: path
             if tool in exhausted:
                 continue
             try:
-                (seconds,), left = apart(measure, tool, path, limit=limit)
+                seconds, left = apart(measure, tool, path, limit=limit)
             except RuntimeError as error:
                 exhausted.add(tool)
                 row(shape, size, tool, error, "", "", "")
@@ -229,24 +221,6 @@ def summarize(timings: Timings, shapes: Iterable[str], sizes: Sequence[int], too
                 print(f"  {shape:<7}{size:>8}  {ours:.3f} s / {alone:.3f} s = {ratio}; whole session {ours / most:.2f}")
 
 
-def idle_patterns(count: int, sizes: Iterable[int], folder: pathlib.Path, limit: float) -> None:
-    """Print the cost of patterns whose anchors do not occur."""
-    print(f"\n{count} patterns whose anchors do not occur")
-    for size in sizes:
-        path = folder / f"idle{size}.onnx"
-        onnx.save(stack(size), path)
-        try:
-            (without, with_them), _ = apart(measure, f"idle:{count}", path, limit=limit)
-        except RuntimeError as error:
-            print(f"  {size:>8}  {error}")
-            continue
-        extra = with_them - without
-        print(
-            f"  {size:>8}  {without:.4f} s without, {with_them:.4f} s with them: "
-            f"{1000 * extra:+.1f} ms ({100 * extra / without:+.1f} %)"
-        )
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -255,21 +229,16 @@ def main() -> None:
     parser.add_argument("--shapes", default=",".join(SHAPES), help="shapes of graph: %(default)s")
     parser.add_argument("--tools", default=",".join(installed), help="of %(default)s")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one tool and size (default %(default)s)")
-    parser.add_argument("--patterns", type=int, default=300, help="idle patterns to measure, 0 for none")
     chosen = parser.parse_args()
     sizes = sorted(int(size) for size in chosen.sizes.split(","))
-    shapes, tools = chosen.shapes.split(","), [tool for tool in chosen.tools.split(",") if tool]
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
+    shapes, tools = chosen.shapes.split(","), chosen.tools.split(",")
+    with tempfile.TemporaryDirectory() as folder:
         timings: Timings = {}
-        if tools:
-            row("shape", "nodes", "tool", "seconds", "us/node", "left", "/ xoptim")
-        for shape in shapes if tools else ():
-            timings.update(compare(shape, sizes, tools, folder, chosen.limit))
+        row("shape", "nodes", "tool", "seconds", "us/node", "left", "/ xoptim")
+        for shape in shapes:
+            timings.update(compare(shape, sizes, tools, pathlib.Path(folder), chosen.limit))
         if timings:
             summarize(timings, shapes, sizes, tools)
-        if chosen.patterns:
-            idle_patterns(chosen.patterns, sizes, folder, chosen.limit)
 
 
 if __name__ == "__main__":

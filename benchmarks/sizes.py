@@ -3,12 +3,11 @@
 Each family is a graph that, repeated, makes the expression for a size longer, deeper or of a higher degree.
 """
 
-from collections.abc import Callable
+from functools import reduce
 
-import onnx
 from onnx import TensorProto
 
-from benchmarks.graphs import Graph
+from benchmarks.graphs import Graph, by_name
 
 
 def size_of(g: Graph, x: str, axis: int) -> str:
@@ -16,9 +15,8 @@ def size_of(g: Graph, x: str, axis: int) -> str:
     return g.add("Shape", x, start=axis, end=axis + 1)
 
 
-def windows(count: int) -> onnx.ModelProto:
+def windows(g: Graph, count: int) -> str:
     """Blocks of a vision transformer: padded to whole windows by Mod, rolled, cropped, added."""
-    g = Graph()
     x = g.input("h", "w")
     for block in range(count):
         pads = [g.add("Sub", g.ints(7), g.add("Mod", size_of(g, x, axis), g.ints(7))) for axis in (0, 1)]
@@ -31,144 +29,119 @@ def windows(count: int) -> onnx.ModelProto:
         for axis in (0, 1):
             y = g.add("Slice", y, g.ints(0), size_of(g, x, axis), g.ints(axis))
         x = g.add("Add", x, y)
-    return g.model(x)
+    return x
 
 
-def detections(count: int) -> onnx.ModelProto:
+def detections(g: Graph, count: int) -> str:
     """Levels of a detector: the best k of each, or all if there are fewer, concatenated."""
-    g = Graph()
     x = g.input("n")
     for level in range(count):
         k = g.add("Min", size_of(g, x, 0), g.ints(100 + level))
-        x = g.add(
-            "Concat", x, g.add("TopK", g.input(f"m{level}"), g.ints(1), outputs=2), g.add("TopK", x, k, outputs=2), axis=0
-        )
-    return g.model(x)
+        one = g.add("TopK", g.input(f"m{level}"), g.ints(1), outputs=2)
+        x = g.add("Concat", x, one, g.add("TopK", x, k, outputs=2), axis=0)
+    return x
 
 
-def broadcast(count: int) -> onnx.ModelProto:
+def broadcast(g: Graph, count: int) -> str:
     """Layers that broadcast the product of two sizes against one of them."""
-    g = Graph()
     x, y = g.input("b", "s"), g.input("b")
     for _ in range(count):
         flat = g.add("Add", g.add("Reshape", x, g.ints(-1)), y)
         x = g.add("Mul", g.add("Unsqueeze", flat, g.ints(1)), g.add("Unsqueeze", y, g.ints(0)))
-    return g.model(x)
+    return x
 
 
-def squares(count: int) -> onnx.ModelProto:
+def squares(g: Graph, count: int) -> str:
     """A size multiplied by itself repeatedly."""
-    g = Graph()
     x = g.input("s")
     size = size_of(g, x, 0)
     for _ in range(count):
         size = g.add("Mul", size, size)
-    return g.model(g.add("Expand", g.ints(1), g.add("Min", size, g.ints(3))))
+    return g.add("Expand", g.ints(1), g.add("Min", size, g.ints(3)))
 
 
-def remainders(count: int) -> onnx.ModelProto:
+def remainders(g: Graph, count: int) -> str:
     """The product of a size and its remainder."""
-    g = Graph()
     size = size_of(g, g.input("s"), 0)
     for step in range(count):
         size = g.add("Mul", size, g.add("Mod", size, g.ints(3 + step % 5)))
-    return g.model(size)
+    return size
 
 
-def quotients(count: int) -> onnx.ModelProto:
+def quotients(g: Graph, count: int) -> str:
     """A size plus a part of it."""
-    g = Graph()
     size = size_of(g, g.input("s"), 0)
     for step in range(count):
         size = g.add("Add", g.add("Div", size, g.ints(2 + step % 5)), size)
-    return g.model(size)
+    return size
 
 
-def tails(count: int) -> onnx.ModelProto:
+def tails(g: Graph, count: int) -> str:
     """A sequence with its own last elements in front, as a cache grows."""
-    g = Graph()
     x = g.input("s")
     for step in range(count):
         tail = g.add("Slice", x, g.ints(-3 - step % 4), g.ints(2**62), g.ints(0))
-        x = (
-            g.add("Concat", tail, x, axis=0)
-            if step % 2
-            else g.add("Concat", tail, g.add("Slice", x, g.ints(0), g.ints(5), g.ints(0)), axis=0)
-        )
-    return g.model(x)
+        rest = x if step % 2 else g.add("Slice", x, g.ints(0), g.ints(5), g.ints(0))
+        x = g.add("Concat", tail, rest, axis=0)
+    return x
 
 
-def maxima(count: int) -> onnx.ModelProto:
+def maxima(g: Graph, count: int) -> str:
     """One Max of this many sizes."""
-    g = Graph()
-    sizes = [size_of(g, g.input(f"s{index}"), 0) for index in range(count)]
-    return g.model(g.add("Max", *sizes))
+    return g.add("Max", *(size_of(g, g.input(f"s{index}"), 0) for index in range(count)))
 
 
-def operands(count: int) -> onnx.ModelProto:
+def operands(g: Graph, count: int) -> str:
     """One Sum of operands with this many different sizes; at most one is not 1."""
-    g = Graph()
-    return g.model(g.add("Sum", *(g.input(f"s{index}") for index in range(count))))
+    return g.add("Sum", *(g.input(f"s{index}") for index in range(count)))
 
 
-def lengths(count: int) -> onnx.ModelProto:
+def lengths(g: Graph, count: int) -> str:
     """One Concat of this many different sizes."""
-    g = Graph()
-    return g.model(g.add("Concat", *(g.input(f"s{index}") for index in range(count)), axis=0))
+    return g.add("Concat", *(g.input(f"s{index}") for index in range(count)), axis=0)
 
 
-def chain(count: int) -> onnx.ModelProto:
+def chain(g: Graph, count: int) -> str:
     """This many sizes concatenated one after the other, with a reader of each length."""
-    g = Graph()
-    x = g.input("s")
-    for index in range(count):
-        x = g.add("Concat", x, g.input(f"s{index}"), axis=0)
-    return g.model(x)
+    return reduce(lambda x, index: g.add("Concat", x, g.input(f"s{index}"), axis=0), range(count), g.input("s"))
 
 
-def factors(count: int) -> onnx.ModelProto:
+def factors(g: Graph, count: int) -> str:
     """Sums of sizes, multiplied."""
-    g = Graph()
     size = size_of(g, g.input("s"), 0)
     for index in range(count):
         size = g.add("Mul", size, g.add("Add", size_of(g, g.input(f"s{index}"), 0), g.ints(1)))
-    return g.model(size)
+    return size
 
 
-def narrow(count: int) -> onnx.ModelProto:
+def narrow(g: Graph, count: int) -> str:
     """Sizes computed with 32 bits, doubled until no bit of them is left."""
-    g = Graph()
     size = g.add("Cast", size_of(g, g.input("s"), 0), to=TensorProto.INT32)
     for _ in range(count):
         size = g.add("Add", size, g.add("Cast", g.add("Div", g.add("Cast", size, to=7), g.ints(3)), to=6))
-    return g.model(size)
+    return size
 
 
-def strides(count: int) -> onnx.ModelProto:
+def strides(g: Graph, count: int) -> str:
     """Pools that round up over an open axis, each added to its cropped operand."""
-    g = Graph()
     x = g.input(1, 1, "s")
     for step in range(count):
         pooled = g.add("MaxPool", x, kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1)
         x = g.add("Concat", pooled, g.add("Slice", x, g.ints(step % 3), g.ints(2**62), g.ints(2)), axis=2)
-    return g.model(x)
+    return x
 
 
-def ranges(count: int) -> onnx.ModelProto:
+def ranges(g: Graph, count: int) -> str:
     """Positions from one size to another."""
-    g = Graph()
     x = g.input("s", dtype=TensorProto.INT64)
     for step in range(count):
         one = g.add("Squeeze", g.ints(1 + step % 3))
         y = g.add("Range", one, g.add("Squeeze", size_of(g, x, 0)), one)
         x = g.add("Concat", x, y, axis=0)
-    return g.model(x)
+    return x
 
 
-SIZES: dict[str, Callable[[int], onnx.ModelProto]] = {
-    build.__name__: build
-    for build in (
-        *(windows, detections, broadcast, squares, remainders, quotients, tails, maxima, operands, lengths, chain, factors),
-        *(narrow, strides, ranges),
-    )
-}
+SIZES = by_name(
+    *(windows, detections, broadcast, squares, remainders, quotients, tails, maxima, operands, lengths, chain, factors),
+    *(narrow, strides, ranges),
+)

@@ -9,47 +9,41 @@ largest result.
 """
 
 import argparse
-from collections.abc import Callable
 from typing import Final
 
-import onnx
-
 import xoptim
-from benchmarks.graphs import Graph
+from benchmarks.graphs import Graph, drawn
 from xoptim.bench import bench
 
 SELECTIONS: Final = ("default", "default+finite", "default+approximate")
 
 
-def vgg16() -> onnx.ModelProto:
+def vgg16(g: Graph) -> str:
     """Convolutions one after another, with poolings."""
-    g, into = Graph(), 3
-    x = g.input(1, 3, 224, 224)
+    x, into = g.input(1, 3, 224, 224), 3
     for count, out in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
         for _ in range(count):
             x, into = g.add("Relu", g.conv(x, into, out)), out
         x = g.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
-    return g.model(x)
+    return x
 
 
-def resnet34() -> onnx.ModelProto:
+def resnet34(g: Graph) -> str:
     """Blocks of two convolutions, added to their operand."""
-    g, into = Graph(), 64
     x = g.add("Relu", g.conv(g.input(1, 3, 224, 224), 3, 64, window=7, step=2))
-    x = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    x, into = g.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), 64
     for count, out in ((3, 64), (4, 128), (6, 256), (3, 512)):
         for _ in range(count):
             step = 1 if into == out else 2
             y = g.conv(g.add("Relu", g.conv(x, into, out, step=step)), out, out)
             x = x if into == out else g.conv(x, into, out, window=1, step=step)
             x, into = g.add("Relu", g.add("Add", x, y)), out
-    return g.model(g.add("GlobalAveragePool", x))
+    return g.add("GlobalAveragePool", x)
 
 
-def unet() -> onnx.ModelProto:
+def unet(g: Graph) -> str:
     """An encoder and a decoder, which reads the results of the encoder."""
-    g, into = Graph(), 3
-    x, kept = g.input(1, 3, 128, 128), []
+    x, into, kept = g.input(1, 3, 128, 128), 3, []
     for out in (64, 128, 256, 512):
         x = g.add("Relu", g.conv(g.add("Relu", g.conv(x, into, out)), out, out))
         kept.append((x, out))
@@ -59,32 +53,26 @@ def unet() -> onnx.ModelProto:
         x = g.add("ConvTranspose", x, g.weight(2 * out, out, 2, 2, terms=2 * out), strides=[2, 2])
         x = g.add("Relu", g.conv(g.add("Concat", x, other, axis=1), 2 * out, out))
         x = g.add("Relu", g.conv(x, out, out))
-    return g.model(g.conv(x, 64, 2, window=1))
+    return g.conv(x, 64, 2, window=1)
 
 
-def diffusion(channels: int = 320, size: int = 32) -> onnx.ModelProto:
+def diffusion(g: Graph) -> str:
     """Blocks of a network that removes noise."""
-    g = Graph()
-    x = g.conv(g.input(1, 4, size, size), 4, channels)
+    x = g.conv(g.input(1, 4, 32, 32), 4, 320)
     for _ in range(3):
         y = x
         for _ in range(2):
-            y = g.conv(g.add("Mul", y, g.add("Sigmoid", y)), channels, channels)
+            y = g.conv(g.add("Mul", y, g.add("Sigmoid", y)), 320, 320)
         x = g.add("Add", x, y)
-    return g.model(g.conv(x, channels, 4))
+    return g.conv(x, 320, 4)
 
 
-NETWORKS: Final[dict[str, Callable[[], onnx.ModelProto]]] = {
-    "VGG-16": vgg16,
-    "ResNet-34": resnet34,
-    "U-Net": unet,
-    "diffusion": diffusion,
-}
+NETWORKS: Final = {"VGG-16": vgg16, "ResNet-34": resnet34, "U-Net": unet, "diffusion": diffusion}
 
 
 def measure(name: str, threads: int, seconds: float) -> str:
     """A row: the time of the original, and the ratio and the error of each selection."""
-    original = NETWORKS[name]()
+    original = drawn(NETWORKS[name])
     models = {"original": original, **{each: xoptim.optimize(original, patterns=each) for each in SELECTIONS}}
     report = bench(models, threads=threads, seconds=seconds, loading=False)
     cells = [name, f"{1e3 * report.models[0].median:.0f}"]

@@ -1,4 +1,4 @@
-"""Other optimizers, as functions from model to model, and the name of the processor."""
+"""Other optimizers, as functions from model to model, and what tables of several programs show."""
 
 import pathlib
 import platform
@@ -7,6 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import onnx
+
+from xoptim.bench import Ratio
+from xoptim.validate.errors import ProviderUnavailable
+from xoptim.validate.session import resolve_providers
 
 
 def offline(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -53,3 +57,17 @@ def processor() -> str:
     info = pathlib.Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+def cell(ratio: Ratio | None) -> str:
+    """A ratio and its interval."""
+    return "" if ratio is None else f"{ratio.value:.2f} ({ratio.interval.low:.2f} to {ratio.interval.high:.2f})"
+
+
+def missing_provider(provider: str) -> str:
+    """Why an execution provider cannot be measured, or ""."""
+    try:
+        resolve_providers([provider])
+    except ProviderUnavailable as error:
+        return str(error)
+    return ""

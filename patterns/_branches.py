@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 from xoptim.facts.families import ELEMENTWISE
 from xoptim.match import GraphView, Node, PatternRewriter
 
+from ._folding import Array
+
 _LONGEST: Final = 8
 _Key = Callable[[GraphView, Node], Hashable]
 
@@ -58,22 +60,31 @@ def frozen(attributes: Mapping[str, Any], without: Sequence[str] = ()) -> Hashab
     return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in given)
 
 
-def alike(branches: Sequence[Branch | None]) -> slice | None:
-    """The first branches side by side, two or more, that have one key."""
+def alike(branches: Sequence[Branch | None]) -> tuple[slice, list[Branch]] | None:
+    """The first branches side by side, two or more, that have one key, and their places."""
     start = 0
     for place in range(1, len(branches) + 1):
         first = branches[start]
         if place < len(branches) and first is not None and (other := branches[place]) is not None and other.key == first.key:
             continue
         if place - start > 1:
-            return slice(start, place)
+            return slice(start, place), [each for each in branches[start:place] if each is not None]
         start = place
     return None
 
 
-def put_in_place(g: PatternRewriter, concat: Node, part: slice, joined: str) -> list[Node]:
-    """The Concat with one operand in place of several; no Concat where no other operand is left."""
-    operands = [*concat.input[: part.start], joined, *concat.input[part.stop :]]
+def joint(
+    part: slice, one: Branch, weight: Array, biases: Sequence[Array], own: int, g: PatternRewriter, *nodes: Node
+) -> list[Node]:
+    """One of some branches, with the weights and biases of all, and the Concat with its result in place of theirs.
+
+    The first biases, ``own`` of them, are operands of the first node. There is no Concat where no other operand is left.
+    """
+    (first, *following), concat, rows = one.nodes, nodes[-1], iter(biases[own:])
+    y = getattr(g.op, first.op_type)(first.input[0], weight, *biases[:own], **first.attribute)
+    for each in following:
+        y = g.op.Add(y, next(rows)) if each.op_type == "Add" else getattr(g.op, each.op_type)(y, **each.attribute)
+    operands = [*concat.input[: part.start], y, *concat.input[part.stop :]]
     if len(operands) > 1:
         return [*g.created, g.make_node("Concat", operands, concat.output, **concat.attribute)]
     return [*g.created, g.make_node("Identity", operands, concat.output)]

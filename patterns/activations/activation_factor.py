@@ -97,13 +97,9 @@ class QuickGeluPattern(_ActivationFactor):
             return self.none(m.nodes[-1], msg="the factor is out of range")
         return m.derive(attributes={"alpha": factor})
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
-            "{ y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
-            "{ y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
+        "{ y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
+        "{ y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
     )

@@ -45,12 +45,11 @@ class EluExpPattern(_ActivationFormula):
 
     _start, _one = "agraph (float[a,b] x) => (float[a,b] y)", "e = Exp(x) d = Sub(e, one)"
     _constants = "float one = {1}, float z = {0}, float k = {0.5}"
-    examples = (
-        Example(
-            f"{_start} <{_constants}> {{ c = Greater(x, z) {_one} t = Mul(k, d) y = Where(c, x, t) }}",
-            "{ y = Elu <alpha = 0.5> (x) }",
-        ),
-        Example(f"{_start} <{_constants}> {{ c = Less(x, z) {_one} y = Where(c, d, x) }}", "{ y = Elu(x) }"),
+    examples = Example.pairs(
+        f"{_start} <{_constants}> {{ c = Greater(x, z) {_one} t = Mul(k, d) y = Where(c, x, t) }}",
+        "{ y = Elu <alpha = 0.5> (x) }",
+        f"{_start} <{_constants}> {{ c = Less(x, z) {_one} y = Where(c, d, x) }}",
+        "{ y = Elu(x) }",
     )
 
 
@@ -87,17 +86,13 @@ class HardSigmoidPattern(_ActivationFormula):
             return self.none(m.nodes[-1], msg="the attributes would lose digits")
         return m.derive(attributes={"alpha": alpha, "beta": beta})
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
-            "{ t = Add(x, three) u = Clip(t, zero, six) y = Div(u, six) }",
-            "{ y = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}, float h = {0.5}, float o = {0}, float i = {1}> "
-            "{ t = Mul(s, x) u = Add(t, h) y = Clip(u, o, i) }",
-            "{ y = HardSigmoid <alpha = 0.25, beta = 0.5> (x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, float zero = {0}, float six = {6}> "
+        "{ t = Add(x, three) u = Clip(t, zero, six) y = Div(u, six) }",
+        "{ y = HardSigmoid <alpha = 0.16666666666666666, beta = 0.5> (x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}, float h = {0.5}, float o = {0}, float i = {1}> "
+        "{ t = Mul(s, x) u = Add(t, h) y = Clip(u, o, i) }",
+        "{ y = HardSigmoid <alpha = 0.25, beta = 0.5> (x) }",
     )
 
 
@@ -129,16 +124,12 @@ class LeakyReluPattern(_ActivationFormula):
             return self.none(m.nodes[-1], msg=f"the slope is {slope}")
         return m.derive(attributes={"alpha": float(slope)})
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float s = {0.25}> "
-            "{ c = Greater(x, zero) t = Mul(x, s) y = Where(c, x, t) }",
-            "{ y = LeakyRelu <alpha = 0.25> (x) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}> { t = Mul(s, x) y = Max(t, x) }",
-            "{ y = LeakyRelu <alpha = 0.25> (x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}, float s = {0.25}> "
+        "{ c = Greater(x, zero) t = Mul(x, s) y = Where(c, x, t) }",
+        "{ y = LeakyRelu <alpha = 0.25> (x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float s = {0.25}> { t = Mul(s, x) y = Max(t, x) }",
+        "{ y = LeakyRelu <alpha = 0.25> (x) }",
     )
 
 
@@ -158,9 +149,11 @@ class MaxReluPattern(_ActivationFormula):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Max(x, 0)  # (1) both give NaN for NaN
 
-    examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}> { y = Max(zero, x) }", "{ y = Relu(x) }"),
-        Example("agraph (int32[a,b] x) => (int32[a,b] y) <int32[1] zero = {0}> { y = Max(x, zero) }", "{ y = Relu(x) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float zero = {0}> { y = Max(zero, x) }",
+        "{ y = Relu(x) }",
+        "agraph (int32[a,b] x) => (int32[a,b] y) <int32[1] zero = {0}> { y = Max(x, zero) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -185,15 +178,11 @@ class SigmoidExpPattern(_ActivationFormula):
         shifted = g.op.Add(g.op.Exp(g.op.Neg(x)), 1.0)
         return g.op.Div(1.0, shifted) if g.option("division") else g.op.Reciprocal(shifted)
 
-    examples = (
-        Example(
-            "agraph (float[n] x) => (float[n] y) <float one = {1}> { n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
-            "{ y = Sigmoid(x) }",
-        ),
-        Example(
-            "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) s = Add(e, o) y = Reciprocal(s) }",
-            "{ y = Sigmoid(x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n] x) => (float[n] y) <float one = {1}> { n = Neg(x) e = Exp(n) s = Add(one, e) y = Div(one, s) }",
+        "{ y = Sigmoid(x) }",
+        "agraph (float[n] x) => (float[n] y) <float o = {1}> { n = Neg(x) e = Exp(n) s = Add(e, o) y = Reciprocal(s) }",
+        "{ y = Sigmoid(x) }",
     )
 
 
@@ -223,9 +212,11 @@ class SoftplusExpPattern(_ActivationFormula):
     _start, _after = "agraph (float[a,b] x) => (float[a,b] y)", "agraph (float[a,b] x) => (float[a,b] y) { y = Softplus(x) }"
     _stable = "r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, one) l = Log(s) y = Add(r, l)"
     _torch = "c = Greater(x, t) e = Exp(x) s = Add(one, e) l = Log(s) y = Where(c, x, l)"
-    examples = (
-        Example(f"{_start} <float one = {{1}}> {{ {_stable} }}", _after),
-        Example(f"{_start} <float one = {{1}}, float t = {{20}}> {{ {_torch} }}", _after),
+    examples = Example.pairs(
+        f"{_start} <float one = {{1}}> {{ {_stable} }}",
+        _after,
+        f"{_start} <float one = {{1}}, float t = {{20}}> {{ {_torch} }}",
+        _after,
     )
 
 

@@ -40,15 +40,11 @@ class ClipClipPattern(_ClipBounds):
             return self.none(m.nodes[0], msg="the bounds leave zeros only")
         return m.derive(low=None if low == ends[0] else low, high=None if high == ends[1] else high)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) y = Clip(t, , h) }",
-            "<float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { t = Clip(x, , h) y = Clip(t, l) }",
-            "<float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {1}> { t = Clip(x, l) y = Clip(t, , h) }",
+        "<float l = {-1}, float h = {1}> { y = Clip(x, l, h) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {2}, float h = {1}> { t = Clip(x, , h) y = Clip(t, l) }",
+        "<float l = {2}, float h = {2}> { y = Clip(x, l, h) }",
     )
 
 

@@ -67,19 +67,14 @@ class GeluErfPattern(_GeluFormula):
 
     _constants = "<float s = {1.4142135}, float one = {1}, float half = {0.5}>"
     _after = "agraph (float[a,b] x) => (float[a,b] y) { y = Gelu(x) }"
-    examples = (
-        Example(
-            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} "
-            "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
-            _after,
-            opset=20,
-        ),
-        Example(
-            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} "
-            "{ h = Mul(half, x) d = Div(x, s) e = Erf(d) p = Add(one, e) y = Mul(p, h) }",
-            _after,
-            opset=20,
-        ),
+    examples = Example.pairs(
+        f"agraph (float[a,b] x) => (float[a,b] y) {_constants} "
+        "{ d = Div(x, s) e = Erf(d) p = Add(e, one) m = Mul(x, p) y = Mul(m, half) }",
+        _after,
+        f"agraph (float[a,b] x) => (float[a,b] y) {_constants} "
+        "{ h = Mul(half, x) d = Div(x, s) e = Erf(d) p = Add(one, e) y = Mul(p, h) }",
+        _after,
+        opset=20,
     )
 
 
@@ -124,19 +119,14 @@ class GeluPattern(_GeluFormula):
 
     _constants = "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}>"
     _after = 'agraph (float[a,b] x) => (float[a,b] y) { y = Gelu <approximate = "tanh"> (x) }'
-    examples = (
-        Example(
-            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) "
-            "s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }",
-            _after,
-            opset=20,
-        ),
-        Example(
-            f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ p = Mul(x, x) q = Mul(c, p) s = Add(one, q) "
-            "r = Mul(x, k) t = Mul(r, s) u = Tanh(t) v = Add(u, one) w = Mul(x, v) y = Mul(half, w) }",
-            _after,
-            opset=20,
-        ),
+    examples = Example.pairs(
+        f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) "
+        "s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }",
+        _after,
+        f"agraph (float[a,b] x) => (float[a,b] y) {_constants} {{ p = Mul(x, x) q = Mul(c, p) s = Add(one, q) "
+        "r = Mul(x, k) t = Mul(r, s) u = Tanh(t) v = Add(u, one) w = Mul(x, v) y = Mul(half, w) }",
+        _after,
+        opset=20,
     )
 
 
@@ -162,9 +152,8 @@ class FastGeluPattern(_MicrosoftGelu):
         return True
 
     examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) "
-        "<float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> "
-        "{ h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) "
-        "v = Add(u, one) y = Mul(h, v) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float three = {3}, "
+        "float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}> { h = Mul(x, half) "
+        "p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v) }",
         "{ y = com.microsoft.FastGelu(x) }",
     )

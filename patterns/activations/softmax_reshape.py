@@ -65,15 +65,11 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
         return str(g.op.Reshape(y, g.op.Shape(x), allowzero=1) if back is None else g.op.Reshape(y, back))
 
     _known, _unknown = "float[n,3,16,16]", "float[2,3,h,w]"
-    examples = (
-        Example(
-            f"agraph ({_known} x) => ({_known} y) {{ y = Softmax <axis = 1> (x) }}",
-            "<int64[3] s = {0, 3, 256}, int64[4] t = {0, 3, 16, 16}> { a = Reshape(x, s) b = Softmax <axis = 1> (a) "
-            "y = Reshape(b, t) }",
-        ),
-        Example(
-            f"agraph ({_unknown} x) => ({_unknown} y) {{ y = LogSoftmax <axis = -3> (x) }}",
-            "<int64[3] s = {2, 3, -1}> { a = Reshape(x, s) b = LogSoftmax <axis = 1> (a) t = Shape(x) "
-            "y = Reshape <allowzero = 1> (b, t) }",
-        ),
+    examples = Example.pairs(
+        f"agraph ({_known} x) => ({_known} y) {{ y = Softmax <axis = 1> (x) }}",
+        "<int64[3] s = {0, 3, 256}, int64[4] t = {0, 3, 16, 16}> { a = Reshape(x, s) b = Softmax <axis = 1> (a) "
+        "y = Reshape(b, t) }",
+        f"agraph ({_unknown} x) => ({_unknown} y) {{ y = LogSoftmax <axis = -3> (x) }}",
+        "<int64[3] s = {2, 3, -1}> { a = Reshape(x, s) b = LogSoftmax <axis = 1> (a) t = Shape(x) "
+        "y = Reshape <allowzero = 1> (b, t) }",
     )

@@ -19,7 +19,9 @@ class IdempotentPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, operator: str) -> str:
         return str(getattr(g.op, operator)(x))
 
-    examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Relu(x) y = Relu(t) }", "{ y = Relu(x) }"),
-        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Round(x) y = Round(t) }", "{ y = Round(x) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Relu(x) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Round(x) y = Round(t) }",
+        "{ y = Round(x) }",
     )

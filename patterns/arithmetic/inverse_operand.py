@@ -106,15 +106,10 @@ class ReciprocalMulPattern(_Reciprocal):
         return keeps_shape(g, product, m.z) or self.none(product, msg="the divisor may be broadcast")  # (2)
 
     _ranges = (("z", 0.5, 2.0),)
-    examples = (
-        Example(
-            "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { t = Reciprocal(z) y = Mul(t, x) }",
-            "{ y = Div(x, z) }",
-            ranges=_ranges,
-        ),
-        Example(
-            "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}> { t = Div(one, z) y = Mul(x, t) }",
-            "{ y = Div(x, z) }",
-            ranges=_ranges,
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) { t = Reciprocal(z) y = Mul(t, x) }",
+        "{ y = Div(x, z) }",
+        "agraph (float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}> { t = Div(one, z) y = Mul(x, t) }",
+        "{ y = Div(x, z) }",
+        ranges=_ranges,
     )

@@ -32,13 +32,9 @@ class MaxMinPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, bottom: float, top: float) -> str:
         return g.op.Clip(x, min=bottom, max=top)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Max(x, l) y = Min(t, h) }",
-            "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float[1] l = {-1}, float h = {6}> { t = Min(h, x) y = Max(t, l) }",
-            "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float l = {-1}, float h = {6}> { t = Max(x, l) y = Min(t, h) }",
+        "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float[1] l = {-1}, float h = {6}> { t = Min(h, x) y = Max(t, l) }",
+        "<float l = {-1}, float h = {6}> { y = Clip(x, l, h) }",
     )

@@ -16,7 +16,9 @@ class MulMinusOnePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return g.op.Neg(x)
 
-    examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }", "{ y = Neg(x) }"),
-        Example("agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }", "{ y = Neg(x) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {-1}> { y = Mul(c, x) }",
+        "{ y = Neg(x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float[1] c = {-1}> { y = Div(x, c) }",
+        "{ y = Neg(x) }",
     )

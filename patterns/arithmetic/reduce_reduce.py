@@ -41,15 +41,11 @@ class ReduceReducePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, operator: str, axes: list[int], keepdims: int) -> str:
         return str(getattr(g.op, operator)(x, axes=axes, keepdims=keepdims))
 
-    examples = (
-        Example(
-            "agraph (float[2,3,4,5] x) => (float[2,3] y) <int64[1] i = {3}, int64[1] j = {2}> "
-            "{ t = ReduceMean <keepdims = 0> (x, i) y = ReduceMean <keepdims = 0> (t, j) }",
-            "<int64[2] i = {2, 3}> { y = ReduceMean <keepdims = 0> (x, i) }",
-        ),
-        Example(
-            "agraph (float[2,3,4] x) => (float[1,3,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
-            "{ t = ReduceSum(x, i) y = ReduceSum(t, j) }",
-            "<int64[2] i = {0, 2}> { y = ReduceSum(x, i) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[2,3,4,5] x) => (float[2,3] y) <int64[1] i = {3}, int64[1] j = {2}> "
+        "{ t = ReduceMean <keepdims = 0> (x, i) y = ReduceMean <keepdims = 0> (t, j) }",
+        "<int64[2] i = {2, 3}> { y = ReduceMean <keepdims = 0> (x, i) }",
+        "agraph (float[2,3,4] x) => (float[1,3,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
+        "{ t = ReduceSum(x, i) y = ReduceSum(t, j) }",
+        "<int64[2] i = {0, 2}> { y = ReduceSum(x, i) }",
     )

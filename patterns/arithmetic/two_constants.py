@@ -56,15 +56,11 @@ class AddAddPattern(_TwoConstants):
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, reversed: bool) -> Any:
         return getattr(g.op, self.inverse)(constant, x) if reversed else getattr(g.op, self.direct)(x, constant)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Add(c, x) y = Add(t, d) }",
-            "<float c = {1.5}> { y = Add(x, c) }",
-        ),
-        Example(
-            "agraph (int64[a,b] x) => (int64[a,b] y) <int64 c = {1}, int64 d = {3}> { t = Sub(c, x) y = Sub(t, d) }",
-            "<int64 c = {-2}> { y = Sub(c, x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Add(c, x) y = Add(t, d) }",
+        "<float c = {1.5}> { y = Add(x, c) }",
+        "agraph (int64[a,b] x) => (int64[a,b] y) <int64 c = {1}, int64 d = {3}> { t = Sub(c, x) y = Sub(t, d) }",
+        "<int64 c = {-2}> { y = Sub(c, x) }",
     )
 
 
@@ -131,13 +127,9 @@ class MaxMaxPattern(_TwoConstants):
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, max: bool) -> Any:
         return g.op.Max(x, constant) if max else g.op.Min(x, constant)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Max(c, x) y = Max(t, d) }",
-            "<float c = {1}> { y = Max(x, c) }",
-        ),
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {1, -1}, float d = {0}> { t = Min(x, c) y = Min(t, d) }",
-            "<float[2] c = {0, -1}> { y = Min(x, c) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { t = Max(c, x) y = Max(t, d) }",
+        "<float c = {1}> { y = Max(x, c) }",
+        "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {1, -1}, float d = {0}> { t = Min(x, c) y = Min(t, d) }",
+        "<float[2] c = {0, -1}> { y = Min(x, c) }",
     )

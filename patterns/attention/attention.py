@@ -49,14 +49,17 @@ class AttentionPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
     ) -> Symbol:
-        scores = scores_of(g, q, self.swapped(g, k), factor, s)
-        if g.option("masked"):
-            scores = g.op.Add(self.biased(g, scores), mask)
-        return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
+        return g.op.MatMul(self.weights(g, self.scores(g, q, k, factor, s), mask), v)
 
-    def biased(self, g: PatternBuilder, scores: Symbol) -> Symbol:
-        """The scores of a mask with another term before it, or without."""
-        return g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores
+    def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
+        """The scores without mask."""
+        return scores_of(g, q, self.swapped(g, k), factor, s)
+
+    def weights(self, g: PatternBuilder, scores: Symbol, mask: Symbol) -> Symbol:
+        """The Softmax of scores with a mask, with another term before it, or without."""
+        if g.option("masked"):
+            scores = g.op.Add(g.op.Add(scores, g.symbol("bias")) if g.option("two_terms") else scores, mask)
+        return g.op.Softmax(scores, axis=g.any_of(-1, 3))
 
     def swapped(self, g: PatternBuilder, k: Symbol) -> Symbol:
         """Keys in three layouts: (batch, heads, keys, size), (batch, keys, heads, size), (batch, keys, heads and features)."""
@@ -161,9 +164,8 @@ class AttentionPattern(EasyPatternOptimization):
         ),
         Example(
             "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-            "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> "
-            "{ p = Transpose <perm = [0, 2, 1]> (k) r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) "
-            "w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
+            "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> { p = Transpose <perm = [0, 2, 1]> (k) "
+            "r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
             "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
             "y = Attention <scale = 0.5> (q, p, v) }",
             opset=23,

@@ -84,15 +84,11 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
     _plain = "agraph (float[a,5,3] x, float[a,2,4,2] q) => (float[a,2,4,5] y)"
     _sizes, _others = "int64[4] s = {0, 0, 2, 2}>", "int64[4] s = {-1, 2, 2, 5}>"
     _bias = "float[4] b = {1, 2, 0.5, 3}"
-    examples = (
-        Example(
-            f"{_masked} {_given}, {_bias}, {_sizes} {{ p = MatMul(x, w) k = Add(p, b) r = {_late}",
-            f"{_masked} {_given}, {_sizes} {{ k = MatMul(x, w) r = {_late}",
-        ),
-        Example(
-            f"{_plain} {_given}, {_bias}, {_others} {{ p = MatMul(x, w) k = Add(b, p) r = {_soon}",
-            f"{_plain} {_given}, {_others} {{ k = MatMul(x, w) r = {_soon}",
-        ),
+    examples = Example.pairs(
+        f"{_masked} {_given}, {_bias}, {_sizes} {{ p = MatMul(x, w) k = Add(p, b) r = {_late}",
+        f"{_masked} {_given}, {_sizes} {{ k = MatMul(x, w) r = {_late}",
+        f"{_plain} {_given}, {_bias}, {_others} {{ p = MatMul(x, w) k = Add(b, p) r = {_soon}",
+        f"{_plain} {_given}, {_others} {{ k = MatMul(x, w) r = {_soon}",
     )
 
 
@@ -148,9 +144,8 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
         return g.op.Add(g.op.MatMul(g.op.Reshape(heads, merged), u), bias)
 
     _start = (
-        "agraph (float[a,5,3] x, float[a,2,m,5] s) => (float[a,m,2] y) "
-        "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}, float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, "
-        "int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}"
+        "agraph (float[a,5,3] x, float[a,2,m,5] s) => (float[a,m,2] y) <float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}, "
+        "float[4,2] u = {1, 2, 3, 1, 0, 1, 2, 1}, int64[4] k = {0, 5, 2, 2}, int64[3] l = {0, 0, 4}"
     )
     _rest = "q = Softmax (s) z = MatMul(q, t) o = Transpose <perm = [0, 2, 1, 3]> (z) p = Reshape(o, l) h = MatMul(p, u)"
     examples = Example.only(

@@ -57,18 +57,13 @@ class AttentionGuardPattern(EasyPatternOptimization):
     _heads = "Attention <q_num_heads = 2, kv_num_heads = 2> (q, k, v)"
     _numbers = "float zero = {0}, float low = {-10000}, int64[3] s = {0, 0, 8}"
     _merged = "l = Where(m, zero, low) a = Attention(q, k, v, l) t = Transpose <perm = [0, 2, 1, 3]> (a)"
-    examples = (
-        Example(
-            f"{_start} <float zero = {{0}}, int64[1] one = {{1}}> {{ z = {_heads} o = Mul(v, zero) "
-            "s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z) y = Where(i, s, z) }",
-            f"{{ y = {_heads} }}",
-            opset=23,
-        ),
-        Example(
-            f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
-            f"<{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        f"{_start} <float zero = {{0}}, int64[1] one = {{1}}> {{ z = {_heads} o = Mul(v, zero) "
+        "s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z) y = Where(i, s, z) }",
+        f"{{ y = {_heads} }}",
+        f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
+        f"<{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
+        opset=23,
     )
 
 

@@ -65,20 +65,15 @@ class AttentionHeadsPattern(EasyPatternOptimization):
         "e = Transpose <perm = [0, 2, 1, 3]> (d) f = Reshape(v, h) i = Transpose <perm = [0, 2, 1, 3]> (f)"
     )
     _past = "float[b,2,p,4] w, float[b,2,p,2] z"
-    examples = (
-        Example(
-            "agraph (float[b,s,24] q, float[b,t,8] k, float[b,t,4] v, float[b,1,s,t] m) => (float[b,s,12] y) "
-            "<int64[4] n = {0, 0, 6, 4}, int64[4] h = {0, 0, 2, -1}, int64[3] r = {0, 0, 12}> "
-            f"{{ {_split} j = Attention <scale = 0.25> (c, e, i, m) "
-            "l = Transpose <perm = [0, 2, 1, 3]> (j) y = Reshape(l, r) }",
-            "{ y = Attention <scale = 0.25, q_num_heads = 6, kv_num_heads = 2> (q, k, v, m) }",
-            opset=23,
-        ),
-        Example(
-            f"agraph (float[b,s,24] q, float[b,3,8] k, float[b,3,4] v, {_past}) => (float[b,s,12] y) "
-            "<int64[4] n = {0, 0, 6, 4}, int64[4] h = {0, 0, 2, -1}, int64[3] r = {0, 0, 12}> "
-            f"{{ {_split} j, x, u = Attention(c, e, i, , w, z) l = Transpose <perm = [0, 2, 1, 3]> (j) y = Reshape(l, r) }}",
-            "{ y, x, u = Attention <q_num_heads = 6, kv_num_heads = 2> (q, k, v, , w, z) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,s,24] q, float[b,t,8] k, float[b,t,4] v, float[b,1,s,t] m) => (float[b,s,12] y) "
+        "<int64[4] n = {0, 0, 6, 4}, int64[4] h = {0, 0, 2, -1}, int64[3] r = {0, 0, 12}> "
+        f"{{ {_split} j = Attention <scale = 0.25> (c, e, i, m) "
+        "l = Transpose <perm = [0, 2, 1, 3]> (j) y = Reshape(l, r) }",
+        "{ y = Attention <scale = 0.25, q_num_heads = 6, kv_num_heads = 2> (q, k, v, m) }",
+        f"agraph (float[b,s,24] q, float[b,3,8] k, float[b,3,4] v, {_past}) => (float[b,s,12] y) "
+        "<int64[4] n = {0, 0, 6, 4}, int64[4] h = {0, 0, 2, -1}, int64[3] r = {0, 0, 12}> "
+        f"{{ {_split} j, x, u = Attention(c, e, i, , w, z) l = Transpose <perm = [0, 2, 1, 3]> (j) y = Reshape(l, r) }}",
+        "{ y, x, u = Attention <q_num_heads = 6, kv_num_heads = 2> (q, k, v, , w, z) }",
+        opset=23,
     )

@@ -44,17 +44,12 @@ class ConcatAttentionPattern(EasyPatternOptimization):
 
     _fixed = "agraph (float[b,2,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] e, float[b,2,5,6] f"
     _results = "float[b,2,3,6] y, float[b,2,8,4] i, float[b,2,8,6] j"
-    examples = (
-        Example(
-            f"{_fixed}, float[b,1,3,8] m) => ({_results}) "
-            "{ i = Concat <axis = 2> (e, k) j = Concat <axis = -2> (f, v) y = Attention <scale = 0.5> (q, i, j, m) }",
-            "{ y, i, j = Attention <scale = 0.5> (q, k, v, m, e, f) }",
-            opset=23,
-        ),
-        Example(
-            f"{_fixed.replace('5', 'p')}) => (float[b,2,3,6] y) "
-            "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention(q, i, j) }",
-            "{ y, i, j = Attention(q, k, v, , e, f) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        f"{_fixed}, float[b,1,3,8] m) => ({_results}) "
+        "{ i = Concat <axis = 2> (e, k) j = Concat <axis = -2> (f, v) y = Attention <scale = 0.5> (q, i, j, m) }",
+        "{ y, i, j = Attention <scale = 0.5> (q, k, v, m, e, f) }",
+        f"{_fixed.replace('5', 'p')}) => (float[b,2,3,6] y) "
+        "{ i = Concat <axis = 2> (e, k) j = Concat <axis = 2> (f, v) y = Attention(q, i, j) }",
+        "{ y, i, j = Attention(q, k, v, , e, f) }",
+        opset=23,
     )

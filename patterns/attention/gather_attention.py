@@ -44,7 +44,4 @@ class GatherAttentionPattern(EasyPatternOptimization):
     _expanded = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
     _before = f"{_single} <{_numbers}> {{ {_expanded.format('k')} {_expanded.format('v')} y = Attention(q, kr, vr) }}"
     _after = f"{_single} <int64[1] a = {{1}}> {{ p = Unsqueeze(k, a) w = Unsqueeze(v, a) y = Attention(q, p, w) }}"
-    examples = (
-        Example(f"{_start} {_body}", f"{_start} {{ y = Attention(q, k, v) }}", opset=23),
-        Example(_before, _after, opset=23),
-    )
+    examples = Example.pairs(f"{_start} {_body}", f"{_start} {{ y = Attention(q, k, v) }}", _before, _after, opset=23)

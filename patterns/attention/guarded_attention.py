@@ -7,7 +7,7 @@ from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, Pattern
 
 from .._axes import axis_of
 from .._nodes import is_op
-from ._formula import heads_in, scores_of
+from ._formula import heads_in
 from ._groups import Shared, packed_heads, packed_keys, places_of, shared_heads
 from ._mask import write_mask
 from .attention import AttentionPattern
@@ -38,10 +38,7 @@ class GuardedAttentionPattern(AttentionPattern):
         queries = q
         if scaled := g.choice("scaled_queries", "", "Mul", "Div"):
             queries = getattr(g.op, scaled)(q, g.constant("first", scalar=True))
-        scores = scores_of(g, queries, self.swapped(g, k), factor, s)
-        if g.option("masked"):
-            scores = g.op.Add(self.biased(g, scores), mask)
-        weights = g.op.Softmax(scores, axis=g.any_of(-1, 3))
+        weights = self.weights(g, self.scores(g, queries, k, factor, s), mask)
         y = g.op.MatMul(g.op.Where(g.op.IsNaN(weights), 0.0, weights), v)
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
 
@@ -96,37 +93,29 @@ class GuardedAttentionPattern(AttentionPattern):
     _split = f"q0 = Reshape(q, nq) q1 = {_move} (q0) k0 = Reshape(k, n) k1 = {_move} (k0) v0 = Reshape(v, n) v1 = {_move} (v0)"
     _rest = f"n0 = IsNaN(w) u = Where(n0, zero, w) z = MatMul(u, vv) t = {_move} (z) y = Reshape(t, h)"
     _guard = "o = Mul(v, zero) s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z)"
-    examples = (
-        Example(
-            f"{_start} <{_numbers}, int64[4] nq = {{0, 0, 2, 4}}, int64[3] h = {{0, 0, 12}}, float low = {{-inf}}> "
-            f"{{ m = Where(c, zero, low) {_split} vv = Identity(v1) p = Transpose <perm = [0, 1, 3, 2]> (k1) "
-            f"a = MatMul(q1, p) e = Add(a, m) w = Softmax <axis = -1> (e) {_rest} }}",
-            "<float zero = {0}, float low = {-inf}, float step = {0.99999994}, int64[1] one = {1}> "
-            "{ m = Where(c, zero, low) l = Mul(m, step) "
-            f"z = Attention <scale = 1.0, q_num_heads = 2, kv_num_heads = 2> (q, k, v, l) {_guard} y = Where(i, s, z) }}",
-            opset=23,
-        ),
-        Example(
-            f"{_shared} <{_numbers}, int64[4] nq = {{0, 0, 4, 4}}, int64[4] f = {{0, 0, 1, 1}}, int64[3] h = {{0, 0, 24}}> "
-            f"{{ {_split} kk = Gather <axis = 1> (k1, f) vv = Gather <axis = 1> (v1, f) "
-            f"p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q1, p) w = Softmax <axis = -1> (a) {_rest} }}",
-            f"<float zero = {{0}}, int64[1] one = {{1}}, int64[4] f = {{0, 0, 1, 1}}, int64[4] x = {{0, 2, 1, 6}}, "
-            f"int64[3] h = {{0, 1, 24}}> {{ z = Attention <scale = 1.0, q_num_heads = 4, kv_num_heads = 2> (q, k, v) {_guard} "
-            f"s4 = Reshape(s, x) s5 = Gather <axis = 1> (s4, f) s6 = Reshape(s5, h) y = Where(i, s6, z) }}",
-            opset=23,
-        ),
-        Example(
-            "agraph (float[b,4,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] f, float[b,2,5,6] j) => "
-            f"(float[b,3,24] y, float[b,2,8,4] kc, float[b,2,8,6] vc) <{_numbers}, int64[3] h = {{0, 0, 24}}, "
-            "int64[4] r = {0, 0, 1, 1}> { kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
-            "kk = Gather <axis = 1> (kc, r) vv = Gather <axis = 1> (vc, r) "
-            f"p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q, p) w = Softmax <axis = -1> (a) {_rest} }}",
-            f"<float zero = {{0}}, int64[1] two = {{2}}, int64[3] h = {{0, 0, 24}}, int64[4] e = {{1, 1, 2, 1}}, "
-            f"int64[3] x = {{0, 1, 24}}> {{ kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
-            f"a = Attention <scale = 1.0> (q, kc, vc) t = {_move} (a) z = Reshape(t, h) o = Mul(vc, zero) "
-            f"s = ReduceSum <keepdims = 1> (o, two) s1 = Expand(s, e) s2 = Reshape(s1, x) i = IsNaN(z) y = Where(i, s2, z) }}",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        f"{_start} <{_numbers}, int64[4] nq = {{0, 0, 2, 4}}, int64[3] h = {{0, 0, 12}}, float low = {{-inf}}> "
+        f"{{ m = Where(c, zero, low) {_split} vv = Identity(v1) p = Transpose <perm = [0, 1, 3, 2]> (k1) "
+        f"a = MatMul(q1, p) e = Add(a, m) w = Softmax <axis = -1> (e) {_rest} }}",
+        "<float zero = {0}, float low = {-inf}, float step = {0.99999994}, int64[1] one = {1}> "
+        "{ m = Where(c, zero, low) l = Mul(m, step) "
+        f"z = Attention <scale = 1.0, q_num_heads = 2, kv_num_heads = 2> (q, k, v, l) {_guard} y = Where(i, s, z) }}",
+        f"{_shared} <{_numbers}, int64[4] nq = {{0, 0, 4, 4}}, int64[4] f = {{0, 0, 1, 1}}, int64[3] h = {{0, 0, 24}}> "
+        f"{{ {_split} kk = Gather <axis = 1> (k1, f) vv = Gather <axis = 1> (v1, f) "
+        f"p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q1, p) w = Softmax <axis = -1> (a) {_rest} }}",
+        f"<float zero = {{0}}, int64[1] one = {{1}}, int64[4] f = {{0, 0, 1, 1}}, int64[4] x = {{0, 2, 1, 6}}, "
+        f"int64[3] h = {{0, 1, 24}}> {{ z = Attention <scale = 1.0, q_num_heads = 4, kv_num_heads = 2> (q, k, v) {_guard} "
+        f"s4 = Reshape(s, x) s5 = Gather <axis = 1> (s4, f) s6 = Reshape(s5, h) y = Where(i, s6, z) }}",
+        "agraph (float[b,4,3,4] q, float[b,2,3,4] k, float[b,2,3,6] v, float[b,2,5,4] f, float[b,2,5,6] j) => "
+        f"(float[b,3,24] y, float[b,2,8,4] kc, float[b,2,8,6] vc) <{_numbers}, int64[3] h = {{0, 0, 24}}, "
+        "int64[4] r = {0, 0, 1, 1}> { kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
+        "kk = Gather <axis = 1> (kc, r) vv = Gather <axis = 1> (vc, r) "
+        f"p = Transpose <perm = [0, 1, 3, 2]> (kk) a = MatMul(q, p) w = Softmax <axis = -1> (a) {_rest} }}",
+        f"<float zero = {{0}}, int64[1] two = {{2}}, int64[3] h = {{0, 0, 24}}, int64[4] e = {{1, 1, 2, 1}}, "
+        f"int64[3] x = {{0, 1, 24}}> {{ kc = Concat <axis = 2> (f, k) vc = Concat <axis = 2> (j, v) "
+        f"a = Attention <scale = 1.0> (q, kc, vc) t = {_move} (a) z = Reshape(t, h) o = Mul(vc, zero) "
+        f"s = ReduceSum <keepdims = 1> (o, two) s1 = Expand(s, e) s2 = Reshape(s1, x) i = IsNaN(z) y = Where(i, s2, z) }}",
+        opset=23,
     )
 
 

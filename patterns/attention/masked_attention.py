@@ -7,7 +7,6 @@ from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._shapes import broadcasts_to
-from ._formula import scores_of
 from ._mask import is_mask
 from .attention import AttentionPattern
 
@@ -29,16 +28,12 @@ class MaskedAttentionPattern(AttentionPattern):
     exactness: ClassVar[Exactness] = "finite"
     priority = 1
 
-    def match_pattern(
-        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, factor: Scalar, s: Scalar, mask: Symbol
-    ) -> Symbol:
-        scores = scores_of(g, q, self.swapped(g, k), factor, s)
+    def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
+        scores = super().scores(g, q, k, factor, s)
         if hidden := g.choice("hidden", "", "where false", "where true"):
             c, low = g.symbol("c"), g.constant("low", scalar=True)
-            scores = g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
-        if g.option("masked"):
-            scores = g.op.Add(self.biased(g, scores), mask)
-        return g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), v)
+            return g.op.Where(c, scores, low) if hidden == "where false" else g.op.Where(c, low, scores)
+        return scores
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
         if m.hidden:
@@ -71,19 +66,14 @@ class MaskedAttentionPattern(AttentionPattern):
     _start = f"agraph ({_given}, bool[b,1,3,5] c) => (float[b,2,3,6] y)"
     _masked = f"agraph ({_given}, float[b,1,3,5] m) => (float[b,2,3,6] y)"
     _step = "float step = {0.99999994}"
-    examples = (
-        Example(
-            f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
-            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"<{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
-            opset=23,
-        ),
-        Example(
-            f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
-            "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
-            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"<float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
-            "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, m) "
+        "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+        f"<{_step}> {{ l = Mul(m, step) y = Attention <scale = 1.0> (q, k, v, l) }}",
+        f"{_start} <float low = {{-3.4028235e38}}, float two = {{2}}> "
+        "{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Div(a, two) e = Where(c, low, d) "
+        "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+        f"<float low = {{-3.4028235e38}}, float zero = {{0}}, {_step}> "
+        "{ m = Where(c, low, zero) l = Mul(m, step) y = Attention <scale = 0.5> (q, k, v, l) }",
+        opset=23,
     )

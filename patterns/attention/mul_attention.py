@@ -52,15 +52,10 @@ class MulAttentionPattern(EasyPatternOptimization):
         return (made,) if isinstance(made, str) else made
 
     _start = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v) => (float[b,2,3,6] y)"
-    examples = (
-        Example(
-            f"{_start} <float two = {{2}}> {{ x = Mul(two, q) y = Attention(x, k, v) }}",
-            "{ y = Attention <scale = 1.0> (q, k, v) }",
-            opset=23,
-        ),
-        Example(
-            f"{_start} <float two = {{2}}> {{ x = Div(q, two) y = Attention <scale = 0.5> (x, k, v) }}",
-            "{ y = Attention <scale = 0.25> (q, k, v) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        f"{_start} <float two = {{2}}> {{ x = Mul(two, q) y = Attention(x, k, v) }}",
+        "{ y = Attention <scale = 1.0> (q, k, v) }",
+        f"{_start} <float two = {{2}}> {{ x = Div(q, two) y = Attention <scale = 0.5> (x, k, v) }}",
+        "{ y = Attention <scale = 0.25> (q, k, v) }",
+        opset=23,
     )

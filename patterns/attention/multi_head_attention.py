@@ -69,21 +69,17 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         return g.op.MultiHeadAttention(q, k, v, num_heads=heads, scale=scale, domain="com.microsoft")
 
     _move = "Transpose <perm = [0, 2, 1, 3]>"
-    examples = (
-        Example(
-            "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v) => (float[b,s,8] y) "
-            "<int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}, float two = {2}> "
-            f"{{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = Transpose <perm = [0, 2, 3, 1]> (d) "
-            f"f = Reshape(v, n) h = {_move} (f) p = MatMul(c, e) i = Div(p, two) w = Softmax <axis = -1> (i) "
-            f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
-            "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.5> (q, k, v) }",
-        ),
-        Example(
-            "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,12] y) "
-            "<int64[4] n = {0, 0, 2, 4}, int64[4] l = {0, 2, 4, 5}, int64[4] u = {0, 0, 2, 6}, int64[3] r = {0, 0, -1}> "
-            f"{{ a = Reshape(q, n) c = {_move} (a) d = Transpose <perm = [0, 2, 1]> (k) e = Reshape(d, l) "
-            f"f = Reshape(v, u) h = {_move} (f) p = MatMul(c, e) w = Softmax <axis = 3> (p) "
-            f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
-            "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v) => (float[b,s,8] y) "
+        "<int64[4] n = {0, 0, 2, 4}, int64[3] r = {0, 0, 8}, float two = {2}> "
+        f"{{ a = Reshape(q, n) c = {_move} (a) d = Reshape(k, n) e = Transpose <perm = [0, 2, 3, 1]> (d) "
+        f"f = Reshape(v, n) h = {_move} (f) p = MatMul(c, e) i = Div(p, two) w = Softmax <axis = -1> (i) "
+        f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
+        "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.5> (q, k, v) }",
+        "agraph (float[b,3,8] q, float[b,5,8] k, float[b,5,12] v) => (float[b,3,12] y) "
+        "<int64[4] n = {0, 0, 2, 4}, int64[4] l = {0, 2, 4, 5}, int64[4] u = {0, 0, 2, 6}, int64[3] r = {0, 0, -1}> "
+        f"{{ a = Reshape(q, n) c = {_move} (a) d = Transpose <perm = [0, 2, 1]> (k) e = Reshape(d, l) "
+        f"f = Reshape(v, u) h = {_move} (f) p = MatMul(c, e) w = Softmax <axis = 3> (p) "
+        f"z = MatMul(w, h) t = {_move} (z) y = Reshape(t, r) }}",
+        "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 1.0> (q, k, v) }",
     )

@@ -28,17 +28,11 @@ class CastCastPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, to: int, back: bool) -> str:
         return x if back else g.op.Cast(x, to=to)
 
-    examples = (
-        Example(
-            "agraph (float16[a,b] x) => (float16[a,b] y) { t = Cast <to = 1> (x) y = Cast <to = 10> (t) }",
-            "{ y = Identity(x) }",
-        ),
-        Example(
-            "agraph (int32[a,b] x) => (float[a,b] y) { t = Cast <to = 7> (x) y = Cast <to = 1> (t) }",
-            "{ y = Cast <to = 1> (x) }",
-        ),
-        Example(
-            "agraph (int64[a,b] x) => (int8[a,b] y) { t = Cast <to = 6> (x) y = Cast <to = 3> (t) }",
-            "{ y = Cast <to = 3> (x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float16[a,b] x) => (float16[a,b] y) { t = Cast <to = 1> (x) y = Cast <to = 10> (t) }",
+        "{ y = Identity(x) }",
+        "agraph (int32[a,b] x) => (float[a,b] y) { t = Cast <to = 7> (x) y = Cast <to = 1> (t) }",
+        "{ y = Cast <to = 1> (x) }",
+        "agraph (int64[a,b] x) => (int8[a,b] y) { t = Cast <to = 6> (x) y = Cast <to = 3> (t) }",
+        "{ y = Cast <to = 3> (x) }",
     )

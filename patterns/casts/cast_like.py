@@ -24,7 +24,9 @@ class CastLikePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, to: int, same: bool) -> str:
         return x if same else g.op.Cast(x, to=to)
 
-    examples = (
-        Example("agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }", "{ y = Cast <to = 10> (x) }"),
-        Example("agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }", "{ y = Relu(x) }"),
+    examples = Example.pairs(
+        "agraph (float[a] x, float16[b] z) => (float16[a] y) { y = CastLike(x, z) }",
+        "{ y = Cast <to = 10> (x) }",
+        "agraph (float[a] x, float[b] z) => (float[a] y) { t = CastLike(x, z) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )

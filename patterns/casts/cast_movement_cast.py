@@ -36,13 +36,9 @@ class CastMovementCastPattern(EasyPatternOptimization):
 
     _half = "agraph (float16[a,b] x) => (float16[b,a] y)"
     _whole = "agraph (int32[a,b] x) => (int32[c,b] y) <int64[1] n = {1}, int64[1] m = {3}, int64[1] z = {0}>"
-    examples = (
-        Example(
-            f"{_half} {{ c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) y = Cast <to = 10> (t) }}",
-            "{ y = Transpose <perm = [1, 0]> (x) }",
-        ),
-        Example(
-            f"{_whole} {{ c = Cast <to = 7> (x) t = Slice(c, n, m, z) y = Cast <to = 6> (t) }}",
-            f"{_whole} {{ y = Slice(x, n, m, z) }}",
-        ),
+    examples = Example.pairs(
+        f"{_half} {{ c = Cast <to = 1> (x) t = Transpose <perm = [1, 0]> (c) y = Cast <to = 10> (t) }}",
+        "{ y = Transpose <perm = [1, 0]> (x) }",
+        f"{_whole} {{ c = Cast <to = 7> (x) t = Slice(c, n, m, z) y = Cast <to = 6> (t) }}",
+        f"{_whole} {{ y = Slice(x, n, m, z) }}",
     )

@@ -39,9 +39,9 @@ class HalfFunctionPattern(EasyPatternOptimization):
 
     _start, _cast = "agraph (float16[a,b] x, float16[b] s) => (float16[a,b] y)", "c = Cast <to = 1> (x)"
     _softmax = f"{_start} {{ {_cast} t = Softmax <axis = 0> (c) y = Cast <to = 10> (t) }}"
-    examples = (
-        Example(f"{_start} {{ y = Softmax <axis = 0> (x) }}", _softmax),
-        Example(
-            f"{_start} {{ y = PRelu(x, s) }}", f"{{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}"
-        ),
+    examples = Example.pairs(
+        f"{_start} {{ y = Softmax <axis = 0> (x) }}",
+        _softmax,
+        f"{_start} {{ y = PRelu(x, s) }}",
+        f"{{ {_cast} d = Cast <to = 1> (s) t = PRelu(c, d) y = Cast <to = 10> (t) }}",
     )

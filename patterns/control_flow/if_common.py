@@ -101,20 +101,15 @@ class IfCommonPattern(PatternOptimization):
         tensor = body.initializers.get(source)
         return source if tensor is None else g.make_initializer(source, tensor.numpy())
 
-    examples = (
-        Example(
-            "agraph (float[a] x, bool c) => (float[a] y, float[a] z) { y, z = If(c) < "
-            "then_branch = yes () => (float[a] p, float[a] q) { t = Exp(x) p = Relu(t) q = Neg(t) }, "
-            "else_branch = no () => (float[a] r, float[a] s) { u = Exp(x) s = Neg(u) r = Sqrt(u) }> }",
-            "{ t = Exp(x) z = Neg(t) y = If(c) < then_branch = yes () => (float[a] p) { p = Relu(t) }, "
-            "else_branch = no () => (float[a] r) { r = Sqrt(t) }> }",
-        ),
-        Example(
-            "agraph (float[a] x, bool c) => (float[a] y) { y = If(c) < "
-            "then_branch = yes () => (float[a] p) <float[1] k = {2}> { t = Exp(x) p = Mul(t, k) }, "
-            "else_branch = no () => (float[a] q) <float[1] l = {2}> { u = Exp(x) q = Mul(u, l) }> }",
-            "<float[1] k = {2}> { t = Exp(x) y = Mul(t, k) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a] x, bool c) => (float[a] y, float[a] z) { y, z = If(c) < "
+        "then_branch = yes () => (float[a] p, float[a] q) { t = Exp(x) p = Relu(t) q = Neg(t) }, "
+        "else_branch = no () => (float[a] r, float[a] s) { u = Exp(x) s = Neg(u) r = Sqrt(u) }> }",
+        "{ t = Exp(x) z = Neg(t) y = If(c) < then_branch = yes () => (float[a] p) { p = Relu(t) }, "
+        "else_branch = no () => (float[a] r) { r = Sqrt(t) }> }",
+        "agraph (float[a] x, bool c) => (float[a] y) { y = If(c) < then_branch = yes () => (float[a] p) <float[1] k = {2}> "
+        "{ t = Exp(x) p = Mul(t, k) }, else_branch = no () => (float[a] q) <float[1] l = {2}> { u = Exp(x) q = Mul(u, l) }> }",
+        "<float[1] k = {2}> { t = Exp(x) y = Mul(t, k) }",
     )
 
 

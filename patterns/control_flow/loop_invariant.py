@@ -58,24 +58,17 @@ class LoopInvariantPattern(PatternOptimization):
     _head = "agraph (float[2,2] x, float[2,2] z) => (float[2,2] y) <int64 n = {3}, bool c = {1}>"
     _step = "round (int64 i, bool d, float[2,2] s)"
     _sizes = "agraph (float[a] x, float[a,b] z, int64 n) => (float[a] y)"
-    examples = (
-        Example(
-            f"{_head} {{ y = Loop(n, c, x) < body = {_step} => (bool e, float[2,2] t) "
-            "{ e = Identity(d) m = MatMul(x, z) r = Tanh(m) t = Add(s, r) }> }",
-            f"{_head} {{ m = MatMul(x, z) r = Tanh(m) y = Loop(n, c, x) < body = {_step} => (bool e, float[2,2] t) "
-            "{ e = Identity(d) t = Add(s, r) }> }",
-        ),
-        Example(
-            f"{_sizes} {{ y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, float[a] t) "
-            "{ e = Identity(d) k = Size(z) f = Cast <to = 1> (k) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) "
-            "t = Add(h, g) }> }",
-            "{ k = Size(z) f = Cast <to = 1> (k) y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, "
-            "float[a] t) { e = Identity(d) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) t = Add(h, g) }> }",
-        ),
-        Example(
-            "agraph (float[2,a] x, float[a] z) => (float[2,a] y) { y = Scan <num_scan_inputs = 1, body = step "
-            "(float[a] s) => (float[a] t) <float[1] k = {2}> { m = Mul(z, k) t = Add(s, m) }> (x) }",
-            "<float[1] k = {2}> { m = Mul(z, k) y = Scan <num_scan_inputs = 1, body = step (float[a] s) => (float[a] t) { "
-            "t = Add(s, m) }> (x) }",
-        ),
+    examples = Example.pairs(
+        f"{_head} {{ y = Loop(n, c, x) < body = {_step} => (bool e, float[2,2] t) "
+        "{ e = Identity(d) m = MatMul(x, z) r = Tanh(m) t = Add(s, r) }> }",
+        f"{_head} {{ m = MatMul(x, z) r = Tanh(m) y = Loop(n, c, x) < body = {_step} => (bool e, float[2,2] t) "
+        "{ e = Identity(d) t = Add(s, r) }> }",
+        f"{_sizes} {{ y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, float[a] t) "
+        "{ e = Identity(d) k = Size(z) f = Cast <to = 1> (k) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) t = Add(h, g) }> }",
+        "{ k = Size(z) f = Cast <to = 1> (k) y = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, "
+        "float[a] t) { e = Identity(d) g = ReduceSum <keepdims = 0> (z) h = Mul(s, f) t = Add(h, g) }> }",
+        "agraph (float[2,a] x, float[a] z) => (float[2,a] y) { y = Scan <num_scan_inputs = 1, body = step "
+        "(float[a] s) => (float[a] t) <float[1] k = {2}> { m = Mul(z, k) t = Add(s, m) }> (x) }",
+        "<float[1] k = {2}> { m = Mul(z, k) y = Scan <num_scan_inputs = 1, body = step (float[a] s) => (float[a] t) { "
+        "t = Add(s, m) }> (x) }",
     )

@@ -27,8 +27,7 @@ class LoopNeverPattern(PatternOptimization):
         return [g.make_node("Identity", [a], [b]) for a, b in zip(node.input[2:], node.output, strict=False) if b]
 
     examples = Example.only(
-        "agraph (float[a] x, int64 n) => (float[a] y) <bool c = {0}> { t = Loop(n, c, x) < "
-        "body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) { e = Identity(d) q = Relu(p) }> "
-        "y = Neg(t) }",
+        "agraph (float[a] x, int64 n) => (float[a] y) <bool c = {0}> { t = Loop(n, c, x) "
+        "< body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) { e = Identity(d) q = Relu(p) }> y = Neg(t) }",
         "{ y = Neg(x) }",
     )

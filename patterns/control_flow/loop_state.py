@@ -83,18 +83,14 @@ class LoopStatePattern(PatternOptimization):
         return [g.make_node(node.op_type, inputs, outputs, body=body, **found.attributes(dropped)), *copies]
 
     _head = "agraph (float[a] x, float[a] z, int64 n) => (float[a] y)"
-    examples = (
-        Example(
-            f"{_head} {{ p, q, r = Loop(n, , x, z, z) < body = round (int64 i, bool d, float[a] s, float[a] t, float[a] u) "
-            "=> (bool e, float[a] v, float[a] w, float[a] o) "
-            "{ e = Identity(d) v = Mul(s, t) w = Identity(t) o = Sqrt(u) }> y = Add(p, q) }",
-            "{ p = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, float[a] v) { e = Identity(d) "
-            "v = Mul(s, z) }> y = Add(p, z) }",
-        ),
-        Example(
-            "agraph (float[a] x, float[3,a] z) => (float[3,a] y) { p, y, q = Scan <num_scan_inputs = 1, body = step "
-            "(float[a] s, float[a] t) => (float[a] u, float[a] v, float[a] w) "
-            "{ u = Identity(s) v = Add(s, t) w = Exp(t) }> (x, z) }",
-            "{ y = Scan <num_scan_inputs = 1, body = step (float[a] t) => (float[a] v) { v = Add(x, t) }> (z) }",
-        ),
+    examples = Example.pairs(
+        f"{_head} {{ p, q, r = Loop(n, , x, z, z) < body = round (int64 i, bool d, float[a] s, float[a] t, float[a] u) "
+        "=> (bool e, float[a] v, float[a] w, float[a] o) "
+        "{ e = Identity(d) v = Mul(s, t) w = Identity(t) o = Sqrt(u) }> y = Add(p, q) }",
+        "{ p = Loop(n, , x) < body = round (int64 i, bool d, float[a] s) => (bool e, float[a] v) { e = Identity(d) "
+        "v = Mul(s, z) }> y = Add(p, z) }",
+        "agraph (float[a] x, float[3,a] z) => (float[3,a] y) { p, y, q = Scan <num_scan_inputs = 1, body = step "
+        "(float[a] s, float[a] t) => (float[a] u, float[a] v, float[a] w) "
+        "{ u = Identity(s) v = Add(s, t) w = Exp(t) }> (x, z) }",
+        "{ y = Scan <num_scan_inputs = 1, body = step (float[a] t) => (float[a] v) { v = Add(x, t) }> (z) }",
     )

@@ -38,11 +38,10 @@ class RecurrentZeroStatePattern(PatternOptimization):
     _states = f"{_start} <{_given}> {{ n = Shape <start = 1, end = 2> (x)"
     _result = "y = GRU <hidden_size = 2> (x, w, r, , , h) }"
     _shorter = f"{_start} {{ y = GRU <hidden_size = 2> (x, w, r) }}"
-    examples = (
-        Example(f"{_states} t = Concat <axis = 0> (one, n, one) h = Tile(z, t) {_result}", _shorter),
-        Example(
-            f"{_states} c = Cast <to = 6> (n) v = Concat <axis = 0> (i, c, k) t = Cast <to = 7> (v) "
-            f"h = ConstantOfShape(t) {_result}",
-            _shorter,
-        ),
+    examples = Example.pairs(
+        f"{_states} t = Concat <axis = 0> (one, n, one) h = Tile(z, t) {_result}",
+        _shorter,
+        f"{_states} c = Cast <to = 6> (n) v = Concat <axis = 0> (i, c, k) t = Cast <to = 7> (v) "
+        f"h = ConstantOfShape(t) {_result}",
+        _shorter,
     )

@@ -57,15 +57,11 @@ class SplitToSequenceSequenceAtPattern(PatternOptimization):
             new.append(g.make_node_check_opset(op_type, [name], reader.output, "", "", **attributes))
         return [*g.created, *new]
 
-    examples = (
-        Example(
-            "agraph (float[a,6] x) => (float[a,4] y, float[a,2] z) <int64 n = {4}, int64 i = {0}, int64 j = {1}> "
-            "{ s = SplitToSequence <axis = 1> (x, n) p = SequenceAt(s, i) q = SequenceAt(s, j) y = Neg(p) z = Relu(q) }",
-            "<int64[2] n = {4, 2}> { p, q = Split <axis = 1> (x, n) y = Neg(p) z = Relu(q) }",
-        ),
-        Example(
-            "agraph (float[2,a] x) => (float[a] y, float[a] z) <int64 i = {-1}, int64 j = {0}> "
-            "{ s = SplitToSequence <keepdims = 0> (x) y = SequenceAt(s, i) z = SequenceAt(s, j) }",
-            "<int64[2] n = {1, 1}, int64[1] k = {0}> { p, q = Split <axis = 0> (x, n) y = Squeeze(q, k) z = Squeeze(p, k) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,6] x) => (float[a,4] y, float[a,2] z) <int64 n = {4}, int64 i = {0}, int64 j = {1}> "
+        "{ s = SplitToSequence <axis = 1> (x, n) p = SequenceAt(s, i) q = SequenceAt(s, j) y = Neg(p) z = Relu(q) }",
+        "<int64[2] n = {4, 2}> { p, q = Split <axis = 1> (x, n) y = Neg(p) z = Relu(q) }",
+        "agraph (float[2,a] x) => (float[a] y, float[a] z) <int64 i = {-1}, int64 j = {0}> "
+        "{ s = SplitToSequence <keepdims = 0> (x) y = SequenceAt(s, i) z = SequenceAt(s, j) }",
+        "<int64[2] n = {1, 1}, int64[1] k = {0}> { p, q = Split <axis = 0> (x, n) y = Squeeze(q, k) z = Squeeze(p, k) }",
     )

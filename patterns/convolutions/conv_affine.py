@@ -61,17 +61,13 @@ class ConvAddPattern(_ConvAffine):
         given, shift = doubles(g, m.b), np.multiply(self.numbers(g, m), -1 if m.minus else 1)  # (1)
         return m.derive(weight=m.w, bias=rounded(given + shift, constant(g, m.c).dtype, terms=(given, shift)))  # (3)
 
-    examples = (
-        Example(
-            "agraph (float[n,1,h,w] x, float[2,1,3,3] k) => (float[n,2,a,b] y) <float[2,1,1] c = {3, 4}> "
-            "{ t = Conv(x, k) y = Add(c, t) }",
-            "<float[2] c = {3, 4}> { y = Conv(x, k, c) }",
-        ),
-        Example(
-            "agraph (float[n,1,h] x) => (float[n,2,a] y) <float[1,2,1] k = {5, 6}, float[2] b = {1, 2}, float c = {3}> "
-            "{ t = ConvTranspose(x, k, b) y = Sub(t, c) }",
-            "<float[1,2,1] k = {5, 6}, float[2] b = {-2, -1}> { y = ConvTranspose(x, k, b) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,1,h,w] x, float[2,1,3,3] k) => (float[n,2,a,b] y) <float[2,1,1] c = {3, 4}> "
+        "{ t = Conv(x, k) y = Add(c, t) }",
+        "<float[2] c = {3, 4}> { y = Conv(x, k, c) }",
+        "agraph (float[n,1,h] x) => (float[n,2,a] y) <float[1,2,1] k = {5, 6}, float[2] b = {1, 2}, float c = {3}> "
+        "{ t = ConvTranspose(x, k, b) y = Sub(t, c) }",
+        "<float[1,2,1] k = {5, 6}, float[2] b = {-2, -1}> { y = ConvTranspose(x, k, b) }",
     )
 
 
@@ -97,17 +93,13 @@ class ConvMulPattern(_ConvAffine):
             raise Declined("a divisor is zero")
         return 1 / scale if m.division else scale, None
 
-    examples = (
-        Example(
-            "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {5, 6}, float[1,2,1,1] c = {3, 4}> "
-            "{ t = Conv(x, k) y = Mul(c, t) }",
-            "<float[2,1,1,1] k = {15, 24}> { y = Conv(x, k) }",
-        ),
-        Example(
-            "agraph (float[n,1,h] x) => (float[n,2,h] y) <float[1,2,1] k = {6, 8}, float[2] b = {1, 2}, float c = {2}> "
-            "{ t = ConvTranspose(x, k, b) y = Div(t, c) }",
-            "<float[1,2,1] k = {3, 4}, float[2] b = {0.5, 1}> { y = ConvTranspose(x, k, b) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {5, 6}, float[1,2,1,1] c = {3, 4}> "
+        "{ t = Conv(x, k) y = Mul(c, t) }",
+        "<float[2,1,1,1] k = {15, 24}> { y = Conv(x, k) }",
+        "agraph (float[n,1,h] x) => (float[n,2,h] y) <float[1,2,1] k = {6, 8}, float[2] b = {1, 2}, float c = {2}> "
+        "{ t = ConvTranspose(x, k, b) y = Div(t, c) }",
+        "<float[1,2,1] k = {3, 4}, float[2] b = {0.5, 1}> { y = ConvTranspose(x, k, b) }",
     )
 
 
@@ -133,15 +125,11 @@ class ConvBatchNormalizationPattern(_ConvAffine):
     _constants = "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
     _folded = "float[2] b = {-2, 1}"
     _normalize = "y = BatchNormalization <epsilon = 0.25> (c, s, o, m, v)"
-    examples = (
-        Example(
-            f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{1, 2}}, {_constants}> "
-            f"{{ c = Conv(x, k) {_normalize} }}",
-            f"<float[2,1,1,1] k = {{2, 4}}, {_folded}> {{ y = Conv(x, k, b) }}",
-        ),
-        Example(
-            f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{1, 2}}, {_constants}> "
-            f"{{ c = ConvTranspose <group = 2> (x, k) {_normalize} }}",
-            f"<float[2,1,1] k = {{2, 4}}, {_folded}> {{ y = ConvTranspose <group = 2> (x, k, b) }}",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <float[2,1,1,1] k = {{1, 2}}, {_constants}> "
+        f"{{ c = Conv(x, k) {_normalize} }}",
+        f"<float[2,1,1,1] k = {{2, 4}}, {_folded}> {{ y = Conv(x, k, b) }}",
+        f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{1, 2}}, {_constants}> "
+        f"{{ c = ConvTranspose <group = 2> (x, k) {_normalize} }}",
+        f"<float[2,1,1] k = {{2, 4}}, {_folded}> {{ y = ConvTranspose <group = 2> (x, k, b) }}",
     )

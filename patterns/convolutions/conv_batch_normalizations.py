@@ -81,22 +81,18 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
     _statistics = "float[2] m = {0, 0}, float[2] v = {1, 1}"
     _outputs = "(float[n,2,h] y, float[n,2,h] z)"
     _normalized = "BatchNormalization <epsilon = 0.25>"
-    examples = (
-        Example(
-            f"agraph (float[n,1,h] x) => {_outputs} <float[2,1,1] k = {{1, 2}}, {_first}, {_other}> "
-            f"{{ c = Conv(x, k) y = {_normalized} (c, s, o, m, v) z = {_normalized} (c, q, p, m, v) }}",
-            f"<float[2,1,1] k = {{2, 4}}, float[2] b = {{-2, 1}}, float[2] q = {{2.236068, 0.559017}}, "
-            f"float[2] p = {{1, 2.5}}, {_statistics}> {{ y = Conv(x, k, b) z = {_normalized} (y, q, p, m, v) }}",
-        ),
-        Example(
-            f"agraph (float[n,2,h] x) => {_outputs} <float[2,1,1] k = {{1, 2}}, float[2] b = {{1, -1}}, "
-            f"float[2] s = {{2, 0}}, float[2] o = {{0, 1}}, float[2] m = {{1, 0}}, float[2] v = {{0.75, 3.75}}, {_other}> "
-            f"{{ c = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (c, s, o, m, v) "
-            f"z = {_normalized} (c, q, p, m, v) }}",
-            f"<float[2,1,1] k = {{4, 2}}, float[2] b = {{1, 2}}, float[2] q = {{0.559017, 0}}, "
-            f"float[2] p = {{-0.5, 1}}, {_statistics}> {{ "
-            f"z = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (z, q, p, m, v) }}",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[n,1,h] x) => {_outputs} <float[2,1,1] k = {{1, 2}}, {_first}, {_other}> "
+        f"{{ c = Conv(x, k) y = {_normalized} (c, s, o, m, v) z = {_normalized} (c, q, p, m, v) }}",
+        f"<float[2,1,1] k = {{2, 4}}, float[2] b = {{-2, 1}}, float[2] q = {{2.236068, 0.559017}}, "
+        f"float[2] p = {{1, 2.5}}, {_statistics}> {{ y = Conv(x, k, b) z = {_normalized} (y, q, p, m, v) }}",
+        f"agraph (float[n,2,h] x) => {_outputs} <float[2,1,1] k = {{1, 2}}, float[2] b = {{1, -1}}, "
+        f"float[2] s = {{2, 0}}, float[2] o = {{0, 1}}, float[2] m = {{1, 0}}, float[2] v = {{0.75, 3.75}}, {_other}> "
+        f"{{ c = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (c, s, o, m, v) "
+        f"z = {_normalized} (c, q, p, m, v) }}",
+        f"<float[2,1,1] k = {{4, 2}}, float[2] b = {{1, 2}}, float[2] q = {{0.559017, 0}}, "
+        f"float[2] p = {{-0.5, 1}}, {_statistics}> {{ "
+        f"z = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (z, q, p, m, v) }}",
     )
 
 

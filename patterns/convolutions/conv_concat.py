@@ -3,11 +3,11 @@ from functools import partial
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import axis_of
-from .._branches import Branch, alike, branch, frozen, put_in_place
-from .._folding import Array, constant
+from .._branches import alike, branch, frozen, joint
+from .._folding import constant
 
 
 class ConvConcatPattern(PatternOptimization):
@@ -31,40 +31,27 @@ class ConvConcatPattern(PatternOptimization):
         if axis_of(g, node) != 1:  # (1)
             return self.none(node, msg="it does not join channels")
         branches = [branch(g, name, _key) for name in node.input]
-        part = alike([each if each is not None and not each.biases else None for each in branches])
-        if part is None:  # (2)
+        found = alike([each if each is not None and not each.biases else None for each in branches])
+        if found is None:  # (2)
             return self.none(node, msg="no operands side by side are convolutions of one input that are treated alike")
-        joined = [each for each in branches[part] if each is not None]
+        part, joined = found
         firsts = [each.nodes[0] for each in joined]
         weights = [constant(g, first.input[1]) for first in firsts]
         rows = [constant(g, first.input[2] if len(first.input) > 2 else "") for first in firsts]
         rows = [np.broadcast_to(row, len(weight)).astype(weight.dtype) for row, weight in zip(rows, weights, strict=True)]
         nodes = [*(each for one in joined for each in one.nodes), node]
-        bias = np.concatenate(rows) if any(len(first.input) > 2 for first in firsts) else None
-        return MatchResult(self, nodes, partial(self._join, part, joined[0], np.concatenate(weights), bias))
-
-    def _join(
-        self, part: slice, one: Branch, weight: Array, bias: Array | None, g: PatternRewriter, *nodes: Node
-    ) -> list[Node]:
-        first, *following = one.nodes
-        y = g.op.Conv(first.input[0], weight, bias, **first.attribute)
-        for each in following:
-            y = getattr(g.op, each.op_type)(y, **each.attribute)
-        return put_in_place(g, nodes[-1], part, y)
+        biases = [np.concatenate(rows)] if any(len(first.input) > 2 for first in firsts) else []
+        return MatchResult(self, nodes, partial(joint, part, joined[0], np.concatenate(weights), biases, len(biases)))
 
     _weights = "float[2,2,1,1] v = {1, 2, 3, 4}, float[3,2,1,1] w = {5, 6, 7, 8, 9, 8}, float[2] b = {7, 6}"
     _joined = "float[5,2,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8}"
-    examples = (
-        Example(
-            f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
-            "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
-            f"<{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> {{ p = Conv(x, w, b) y = Relu(p) }}",
-        ),
-        Example(
-            f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
-            "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
-            f"<{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[n,2,4,4] x) => (float[n,5,4,4] y) <{_weights}> "
+        "{ p = Conv(x, v, b) q = Conv(x, w) r = Relu(p) s = Relu(q) y = Concat <axis = 1> (r, s) }",
+        f"<{_joined}, float[5] b = {{7, 6, 0, 0, 0}}> {{ p = Conv(x, w, b) y = Relu(p) }}",
+        f"agraph (float[n,2,4,4] x) => (float[n,7,4,4] y) <{_weights}> "
+        "{ p = Conv(x, v) q = Conv(x, w) y = Concat <axis = 1> (x, p, q) }",
+        f"<{_joined}> {{ p = Conv(x, w) y = Concat <axis = 1> (x, p) }}",
     )
 
 

@@ -44,17 +44,11 @@ class ConvSlicePattern(PatternOptimization):
         pads[window + axis - 2] -= following
         return MatchResult(self, [conv, node], replaced_by("Conv", *conv.input, **{**conv.attribute, "pads": pads}))
 
-    examples = (
-        Example(
-            "agraph (float[n,2,6] x, float[2,1,4] w) => (float[n,2,6] y) "
-            "<int64[1] o = {0}, int64[1] e = {-3}, int64[1] k = {2}> "
-            "{ t = Conv <group = 2, pads = [3, 3]> (x, w) y = Slice(t, o, e, k) }",
-            "{ y = Conv <group = 2, pads = [3, 0]> (x, w) }",
-        ),
-        Example(
-            "agraph (float[n,1,4,4] x, float[1,1,3,3] w) => (float[n,1,3,4] y) "
-            "<int64[1] o = {1}, int64[1] e = {9}, int64[1] k = {2}> "
-            "{ t = Conv <pads = [1, 1, 1, 1]> (x, w) y = Slice(t, o, e, k) }",
-            "{ y = Conv <pads = [0, 1, 1, 1]> (x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,2,6] x, float[2,1,4] w) => (float[n,2,6] y) <int64[1] o = {0}, int64[1] e = {-3}, int64[1] k = {2}> "
+        "{ t = Conv <group = 2, pads = [3, 3]> (x, w) y = Slice(t, o, e, k) }",
+        "{ y = Conv <group = 2, pads = [3, 0]> (x, w) }",
+        "agraph (float[n,1,4,4] x, float[1,1,3,3] w) => (float[n,1,3,4] y) <int64[1] o = {1}, "
+        "int64[1] e = {9}, int64[1] k = {2}> { t = Conv <pads = [1, 1, 1, 1]> (x, w) y = Slice(t, o, e, k) }",
+        "{ y = Conv <pads = [0, 1, 1, 1]> (x, w) }",
     )

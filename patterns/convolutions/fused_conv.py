@@ -25,13 +25,9 @@ class FusedConvPattern(_FusedActivation):
         return {"activation_params": list(values.values())} if values else {}
 
     _start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b) => (float[n,3,h] y)"
-    examples = (
-        Example(
-            f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
-            '{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }',
-        ),
-        Example(
-            f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
-            '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }',
-        ),
+    examples = Example.pairs(
+        f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
+        '{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }',
+        f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
+        '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }',
     )

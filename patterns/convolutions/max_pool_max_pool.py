@@ -41,17 +41,13 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
 
     _start = "agraph (float[n,2,9,h] x) => (float[n,2,9,h] a, float[n,2,9,h] b"
     _five = "a = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"
-    examples = (
-        Example(
-            f"{_start}, float[n,2,9,h] c) {{ {_five} b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
-            "c = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (x) }",
-            f"{{ {_five} b = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (a) "
-            "c = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (b) }",
-        ),
-        Example(
-            f"{_start}) {{ b = MaxPool <kernel_shape = [5, 7], pads = [2, 3, 2, 3]> (x) {_five} }}",
-            f"{{ {_five} b = MaxPool <kernel_shape = [1, 3], pads = [0, 1, 0, 1]> (a) }}",
-        ),
+    examples = Example.pairs(
+        f"{_start}, float[n,2,9,h] c) {{ {_five} b = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (x) "
+        "c = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (x) }",
+        f"{{ {_five} b = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (a) "
+        "c = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (b) }",
+        f"{_start}) {{ b = MaxPool <kernel_shape = [5, 7], pads = [2, 3, 2, 3]> (x) {_five} }}",
+        f"{{ {_five} b = MaxPool <kernel_shape = [1, 3], pads = [0, 1, 0, 1]> (a) }}",
     )
 
 

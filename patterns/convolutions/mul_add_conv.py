@@ -46,15 +46,11 @@ class MulAddConvPattern(PatternOptimization):
         weights = merged if any(bias) or found.shift.any() else merged[:1]
         return MatchResult(self, [*found.nodes[::-1], node], replaced_by("Conv", found.source, *weights, **node.attribute))
 
-    examples = (
-        Example(
-            "agraph (float[n,2,h] x) => (float[n,1,a] y) <float[1,2,1] k = {4, 6}, float[2,1] m = {1, 3}, "
-            "float[1,2,1] d = {2, 0.5}> { t = Sub(x, m) u = Div(t, d) y = Conv(u, k) }",
-            "<float[1,2,1] k = {2, 12}, float[1] b = {-38}> { y = Conv(x, k, b) }",
-        ),
-        Example(
-            "agraph (float[n,1,h] x) => (float[n,1,a] y) <float[1,1,3] k = {1, 2, 3}, float[1] b = {5}, float c = {4}> "
-            "{ t = Mul(c, x) y = Conv <pads = [1, 1]> (t, k, b) }",
-            "<float[1,1,3] k = {4, 8, 12}, float[1] b = {5}> { y = Conv <pads = [1, 1]> (x, k, b) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,2,h] x) => (float[n,1,a] y) <float[1,2,1] k = {4, 6}, float[2,1] m = {1, 3}, "
+        "float[1,2,1] d = {2, 0.5}> { t = Sub(x, m) u = Div(t, d) y = Conv(u, k) }",
+        "<float[1,2,1] k = {2, 12}, float[1] b = {-38}> { y = Conv(x, k, b) }",
+        "agraph (float[n,1,h] x) => (float[n,1,a] y) <float[1,1,3] k = {1, 2, 3}, float[1] b = {5}, float c = {4}> "
+        "{ t = Mul(c, x) y = Conv <pads = [1, 1]> (t, k, b) }",
+        "<float[1,1,3] k = {4, 8, 12}, float[1] b = {5}> { y = Conv <pads = [1, 1]> (x, k, b) }",
     )

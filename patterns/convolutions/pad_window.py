@@ -106,23 +106,17 @@ class PadConvPattern(_PadWindow):
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, z: str, others: dict[str, Any], integers: bool) -> str:
         return g.op.ConvInteger(x, w, z, b, **others) if integers else g.op.Conv(x, w, b, **others)
 
-    examples = (
-        Example(
-            "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <int64[6] p = {0, 0, 1, 0, 0, 2}> "
-            "{ t = Pad(x, p) y = Conv <pads = [1, 1]> (t, w) }",
-            "{ y = Conv <pads = [2, 3]> (x, w) }",
-        ),
-        Example(
-            "agraph (float[n,1,h,4] x, float[2,1,3,3] w) => (float[n,2,k,l] y) "
-            "<int64[2] p = {1, 2}, float zero = {0}, int64[1] last = {-1}> { t = Pad(x, p, zero, last) "
-            'y = Conv <auto_pad = "VALID"> (t, w) }',
-            "{ y = Conv <pads = [0, 1, 0, 2]> (x, w) }",
-        ),
-        Example(
-            "agraph (uint8[n,1,h] x, uint8[2,1,3] w) => (int32[n,2,k] y) "
-            "<int64[6] p = {0, 0, 1, 0, 0, 1}, uint8 z = {7}> { t = Pad(x, p, z) y = ConvInteger(t, w, z) }",
-            "<uint8 z = {7}> { y = ConvInteger <pads = [1, 1]> (x, w, z) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <int64[6] p = {0, 0, 1, 0, 0, 2}> "
+        "{ t = Pad(x, p) y = Conv <pads = [1, 1]> (t, w) }",
+        "{ y = Conv <pads = [2, 3]> (x, w) }",
+        "agraph (float[n,1,h,4] x, float[2,1,3,3] w) => (float[n,2,k,l] y) "
+        "<int64[2] p = {1, 2}, float zero = {0}, int64[1] last = {-1}> { t = Pad(x, p, zero, last) "
+        'y = Conv <auto_pad = "VALID"> (t, w) }',
+        "{ y = Conv <pads = [0, 1, 0, 2]> (x, w) }",
+        "agraph (uint8[n,1,h] x, uint8[2,1,3] w) => (int32[n,2,k] y) "
+        "<int64[6] p = {0, 0, 1, 0, 0, 1}, uint8 z = {7}> { t = Pad(x, p, z) y = ConvInteger(t, w, z) }",
+        "<uint8 z = {7}> { y = ConvInteger <pads = [1, 1]> (x, w, z) }",
     )
 
 

@@ -40,15 +40,11 @@ class ConcatGatherPattern(PatternOptimization):
                 return MatchResult(self, [node], replaced_by("Gather", name, np.asarray(indices - behind), **node.attribute))
         return self.none(node, msg="the positions are not known to lie in one operand")  # (3)
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {3}> "
-            "{ c = Concat <axis = 1> (x, z) y = Gather <axis = 1> (c, i) }",
-            "<int64 i = {1}> { y = Gather <axis = 1> (z, i) }",
-        ),
-        Example(
-            "agraph (float[b,a] x, float[3,a] z, float[1,a] w) => (float[2,a] y) <int64[2] i = {-3, -2}> "
-            "{ c = Concat <axis = 0> (x, z, w) y = Gather(c, i) }",
-            "<int64[2] i = {-2, -1}> { y = Gather(z, i) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2] x, float[a,3] z) => (float[a] y) <int64 i = {3}> "
+        "{ c = Concat <axis = 1> (x, z) y = Gather <axis = 1> (c, i) }",
+        "<int64 i = {1}> { y = Gather <axis = 1> (z, i) }",
+        "agraph (float[b,a] x, float[3,a] z, float[1,a] w) => (float[2,a] y) <int64[2] i = {-3, -2}> "
+        "{ c = Concat <axis = 0> (x, z, w) y = Gather(c, i) }",
+        "<int64[2] i = {-2, -1}> { y = Gather(z, i) }",
     )

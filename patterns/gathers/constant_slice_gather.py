@@ -3,17 +3,8 @@ import math
 import numpy as np
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.match import (
-    Constant,
-    EasyPatternOptimization,
-    Example,
-    GraphView,
-    Match,
-    Optional,
-    PatternBuilder,
-    PatternRewriter,
-    Symbol,
-)
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._folding import Array
 
@@ -57,15 +48,11 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, rows: Array, starts: str, ends: str, places: Array, steps: str) -> str:
         return g.op.Slice(rows, starts, ends, places, steps)
 
-    examples = (
-        Example(
-            "agraph (bool[b] x) => (float[1,c,2] y) <float[4,2] t = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1,3] i = {2, 3, 1}, "
-            "int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) p = Slice(i, o, n, e) y = Gather(t, p) }",
-            "<float[1,3,2] t = {5, 6, 7, 8, 3, 4}, int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) y = Slice(t, o, n, e) }",
-        ),
-        Example(
-            "agraph (bool[b] x) => (float[2,c] y) <float[2,3] t = {1, 2, 3, 4, 5, 6}, int64[2] i = {2, -3}, "
-            "int64[1] o = {0}> { n = Shape(x) p = Slice(i, o, n) y = Gather <axis = 1> (t, p) }",
-            "<float[2,2] t = {3, 1, 6, 4}, int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) y = Slice(t, o, n, e) }",
-        ),
+    examples = Example.pairs(
+        "agraph (bool[b] x) => (float[1,c,2] y) <float[4,2] t = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1,3] i = {2, 3, 1}, "
+        "int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) p = Slice(i, o, n, e) y = Gather(t, p) }",
+        "<float[1,3,2] t = {5, 6, 7, 8, 3, 4}, int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) y = Slice(t, o, n, e) }",
+        "agraph (bool[b] x) => (float[2,c] y) <float[2,3] t = {1, 2, 3, 4, 5, 6}, int64[2] i = {2, -3}, "
+        "int64[1] o = {0}> { n = Shape(x) p = Slice(i, o, n) y = Gather <axis = 1> (t, p) }",
+        "<float[2,2] t = {3, 1, 6, 4}, int64[1] o = {0}, int64[1] e = {1}> { n = Shape(x) y = Slice(t, o, n, e) }",
     )

@@ -87,11 +87,9 @@ class GatherGridPattern(_GatherGrid):
         return None
 
     examples = Example.only(
-        "agraph (bool[b,s] m) => (bool[b,1,s,1] y) "
-        "<int64 o = {0}, int64 i = {1}, int64[2] j = {1, 2}, int64[1] k = {0}> "
-        "{ h = Shape(m) n = Gather(h, o) c = Gather(h, i) f = Flatten <axis = 2> (m) "
-        "r = Range(o, n, i) u = Unsqueeze(r, j) q = Range(o, c, i) w = Unsqueeze(q, k) "
-        "v = Unsqueeze(c, k) p = Mul(u, v) t = Add(p, w) y = Gather(f, t) }",
+        "agraph (bool[b,s] m) => (bool[b,1,s,1] y) <int64 o = {0}, int64 i = {1}, int64[2] j = {1, 2}, int64[1] k = {0}> "
+        "{ h = Shape(m) n = Gather(h, o) c = Gather(h, i) f = Flatten <axis = 2> (m) r = Range(o, n, i) u = Unsqueeze(r, j) "
+        "q = Range(o, c, i) w = Unsqueeze(q, k) v = Unsqueeze(c, k) p = Mul(u, v) t = Add(p, w) y = Gather(f, t) }",
         "<int64[2] a = {1, 3}> { y = Unsqueeze(m, a) }",
     )
 
@@ -132,23 +130,18 @@ class GatherNDGridPattern(_GatherGrid):
         ones = [axis for axis in range(len(grid.shape)) if axis not in grid.axes]
         return MatchResult(self, [node], partial(self.corner, node.input[0], ones, ends, [grid.axes[axis] for axis in cut]))
 
-    examples = (
-        Example(
-            "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
-            "<int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> "
-            "{ s = Shape(ids) n = Size(p) m = Size(q) r = Range(i, n, j) c = Range(i, m, j) "
-            "u = Unsqueeze(r, k) v = Expand(u, s) w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) "
-            "t = Concat <axis = -1> (f, h) y = GatherND(x, t) }",
-            "<int64[2] z = {0, 0}, int64[2] k = {0, 1}> { s = Shape(ids) y = Slice(x, z, s, k) }",
-        ),
-        Example(
-            "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64 i = {0}, int64 j = {1}, int64[2] k = {1, 2}, "
-            "int64[2] o = {0, 1}, int64[1] q = {-1}> { l = Shape(p) n = Gather(l, i) h = Shape(x) g = Gather(h, j) "
-            "r = Range(i, n, j) c = Range(i, g, j) u = Unsqueeze(r, k) v = Unsqueeze(c, o) m = Max(u, v) s = Shape(m) "
-            "w = Expand(u, s) z = Expand(v, s) f = Unsqueeze(w, q) a = Unsqueeze(z, q) "
-            "t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
-            "<int64[1] o = {0}, int64[1] e = {1}> { n = Shape(p) u = Unsqueeze(x, e) y = Slice(u, o, n, o) }",
-        ),
+    examples = Example.pairs(
+        "agraph (int64[b,c] ids, float[d,e] x, bool[b] p, bool[c] q) => (float[b,c] y) "
+        "<int64 i = {0}, int64 j = {1}, int64[1] k = {-1}> "
+        "{ s = Shape(ids) n = Size(p) m = Size(q) r = Range(i, n, j) c = Range(i, m, j) u = Unsqueeze(r, k) v = Expand(u, s) "
+        "w = Expand(c, s) f = Unsqueeze(v, k) h = Unsqueeze(w, k) t = Concat <axis = -1> (f, h) y = GatherND(x, t) }",
+        "<int64[2] z = {0, 0}, int64[2] k = {0, 1}> { s = Shape(ids) y = Slice(x, z, s, k) }",
+        "agraph (bool[b] p, float[d,c] x) => (float[b,1,c] y) <int64 i = {0}, int64 j = {1}, int64[2] k = {1, 2}, "
+        "int64[2] o = {0, 1}, int64[1] q = {-1}> { l = Shape(p) n = Gather(l, i) h = Shape(x) g = Gather(h, j) "
+        "r = Range(i, n, j) c = Range(i, g, j) u = Unsqueeze(r, k) v = Unsqueeze(c, o) m = Max(u, v) s = Shape(m) "
+        "w = Expand(u, s) z = Expand(v, s) f = Unsqueeze(w, q) a = Unsqueeze(z, q) "
+        "t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
+        "<int64[1] o = {0}, int64[1] e = {1}> { n = Shape(p) u = Unsqueeze(x, e) y = Slice(u, o, n, o) }",
     )
 
 

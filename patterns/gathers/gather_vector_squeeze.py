@@ -29,17 +29,11 @@ class GatherVectorSqueezePattern(EasyPatternOptimization):
         return g.op.Gather(x, g.op.Squeeze(i, axes=list(range(rank))) if rank else i, axis=axis)
 
     _start = "agraph (float[a,9,b] x, int64[1,1] i) => (float[a,b] y) "
-    examples = (
-        Example(
-            "agraph (float[a,9,b] x, int64 i) => (float[a,b] y) <int64[1] o = {0}, int64[1] k = {1}> "
-            "{ u = Unsqueeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
-            "{ y = Gather <axis = 1> (x, i) }",
-            ranges=(("i", 0, 8),),
-        ),
-        Example(
-            _start
-            + "<int64[1] o = {0}, int64[1] k = {1}> { u = Squeeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
-            _start + "<int64[2] o = {0, 1}> { u = Squeeze(i, o) y = Gather <axis = 1> (x, u) }",
-            ranges=(("i", 0, 8),),
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,9,b] x, int64 i) => (float[a,b] y) <int64[1] o = {0}, int64[1] k = {1}> "
+        "{ u = Unsqueeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
+        "{ y = Gather <axis = 1> (x, i) }",
+        _start + "<int64[1] o = {0}, int64[1] k = {1}> { u = Squeeze(i, o) g = Gather <axis = 1> (x, u) y = Squeeze(g, k) }",
+        _start + "<int64[2] o = {0, 1}> { u = Squeeze(i, o) y = Gather <axis = 1> (x, u) }",
+        ranges=(("i", 0, 8),),
     )

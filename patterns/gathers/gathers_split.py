@@ -59,21 +59,15 @@ class GathersSplitPattern(PatternOptimization):
         return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=place, split=sizes)]
 
     _start = "<int64 i = {0}, int64 j = {-1}, int64[1] k = {-1}>"
-    examples = (
-        Example(
-            f"agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) {_start} "
-            "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
-            "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> { y, z = Split <axis = 1> (x, n) }",
-        ),
-        Example(
-            "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[1] i = {0}, int64[1] j = {1}> "
-            "{ z = Gather <axis = 1> (x, j) y = Gather <axis = -1> (x, i) }",
-            "<int64[2] n = {1, 1}> { y, z = Split <axis = 1> (x, n) }",
-        ),
-        Example(
-            f"agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) {_start} "
-            "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
-            "agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) <int64[2] n = {1, 1}> "
-            "{ t = Transpose <perm = [0, 2, 1]> (x) y, z = Split <axis = 2> (t, n) }",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) {_start} "
+        "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+        "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[2] n = {1, 1}> { y, z = Split <axis = 1> (x, n) }",
+        "agraph (float[a,2] x) => (float[a,1] y, float[a,1] z) <int64[1] i = {0}, int64[1] j = {1}> "
+        "{ z = Gather <axis = 1> (x, j) y = Gather <axis = -1> (x, i) }",
+        "<int64[2] n = {1, 1}> { y, z = Split <axis = 1> (x, n) }",
+        f"agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) {_start} "
+        "{ p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) y = Unsqueeze(p, k) z = Unsqueeze(q, k) }",
+        "agraph (float[a,2,b] x) => (float[a,b,1] y, float[a,b,1] z) <int64[2] n = {1, 1}> "
+        "{ t = Transpose <perm = [0, 2, 1]> (x) y, z = Split <axis = 2> (t, n) }",
     )

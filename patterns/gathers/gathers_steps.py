@@ -143,21 +143,17 @@ class GathersStepsPattern(PatternOptimization):
     _products = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"
     _sizes, _product = "int64[4] n = {1, 1, 1, 1}", "c, f, v, z"
     _gathers = "p = Gather <axis = 1> (x, i) q = Gather <axis = 1> (x, j) r = Gather <axis = 1> (x, k)"
-    examples = (
-        Example(
-            "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) "
-            f"<{_places}, int64[1] w = {{1}}> {{ {_gathers} s = Exp(p) t = Mul(s, q) y = Add(t, r) z = Unsqueeze(t, w) }}",
-            "<int64[3] n = {1, 1, 1}, int64[1] k = {-2}> "
-            "{ p, q, r = Split <axis = 1> (x, n) s = Exp(p) z = Mul(s, q) u = Add(z, r) y = Squeeze(u, k) }",
-        ),
-        Example(
-            f"agraph (float[a,4,2,b] x, float[a,4,2] w) => (float[a,4,b] y) <{_places}, int64 l = {{3}}, {_sizes}> "
-            f"{{ {_gathers} h = Gather <axis = 1> (x, l) s = Add(p, q) t = Add(s, r) u = Add(t, h) "
-            f"{_product} = Split <axis = 1> (w, n) {_products} y = Concat <axis = 1> (d, e, m, o) }}",
-            f"<{_sizes}, int64[1] k = {{-3}}> "
-            "{ p, q, r, h = Split <axis = 1> (x, n) s = Add(p, q) t = Add(s, r) u = Add(t, h) wide = Unsqueeze(w, k) "
-            f"{_product} = Split <axis = 2> (wide, n) {_products} j = Concat <axis = 2> (d, e, m, o) y = Squeeze(j, k) }}",
-        ),
+    examples = Example.pairs(
+        "agraph (float[2,3,b] x) => (float[2,b] y, float[2,1,b] z) "
+        f"<{_places}, int64[1] w = {{1}}> {{ {_gathers} s = Exp(p) t = Mul(s, q) y = Add(t, r) z = Unsqueeze(t, w) }}",
+        "<int64[3] n = {1, 1, 1}, int64[1] k = {-2}> "
+        "{ p, q, r = Split <axis = 1> (x, n) s = Exp(p) z = Mul(s, q) u = Add(z, r) y = Squeeze(u, k) }",
+        f"agraph (float[a,4,2,b] x, float[a,4,2] w) => (float[a,4,b] y) <{_places}, int64 l = {{3}}, {_sizes}> "
+        f"{{ {_gathers} h = Gather <axis = 1> (x, l) s = Add(p, q) t = Add(s, r) u = Add(t, h) "
+        f"{_product} = Split <axis = 1> (w, n) {_products} y = Concat <axis = 1> (d, e, m, o) }}",
+        f"<{_sizes}, int64[1] k = {{-3}}> "
+        "{ p, q, r, h = Split <axis = 1> (x, n) s = Add(p, q) t = Add(s, r) u = Add(t, h) wide = Unsqueeze(w, k) "
+        f"{_product} = Split <axis = 2> (wide, n) {_products} j = Concat <axis = 2> (d, e, m, o) y = Squeeze(j, k) }}",
     )
 
 

@@ -31,10 +31,9 @@ class ConstantWherePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, chosen: str) -> str:
         return chosen
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x, float[b] z) => (float[a,b] y) <bool[1] c = {0}> { t = Where(c, z, x) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
-        Example("agraph (float[a,b] x, bool[b] c) => (float[a,b] y) { t = Where(c, x, x) y = Relu(t) }", "{ y = Relu(x) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b] x, float[b] z) => (float[a,b] y) <bool[1] c = {0}> { t = Where(c, z, x) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,b] x, bool[b] c) => (float[a,b] y) { t = Where(c, x, x) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )

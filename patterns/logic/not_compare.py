@@ -29,9 +29,9 @@ class NotComparePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, opposite: str) -> str:
         return str(getattr(g.op, opposite)(a, b))
 
-    examples = (
-        Example(
-            "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { t = Greater(x, z) y = Not(t) }", "{ y = LessOrEqual(x, z) }"
-        ),
-        Example("agraph (int32[a] x, int32[a] z) => (bool[a] y) { t = LessOrEqual(x, z) y = Not(t) }", "{ y = Greater(x, z) }"),
+    examples = Example.pairs(
+        "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { t = Greater(x, z) y = Not(t) }",
+        "{ y = LessOrEqual(x, z) }",
+        "agraph (int32[a] x, int32[a] z) => (bool[a] y) { t = LessOrEqual(x, z) y = Not(t) }",
+        "{ y = Greater(x, z) }",
     )

@@ -69,17 +69,12 @@ class TriluMulPattern(PatternOptimization):
             return node.op_type
         return _TURNED[node.op_type] if axes == [rank - 2, rank - 1] else None
 
-    examples = (
-        Example(
-            "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> "
-            "{ s = Size(z) r = Range(o, s, e) c = Unsqueeze(r, k) b = Greater(r, c) m = Cast <to = 1> (b) "
-            "t = Trilu(x, e) y = Mul(t, m) }",
-            "<int64 e = {1}> { y = Trilu(x, e) }",
-        ),
-        Example(
-            "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> "
-            "{ s = Size(z) r = Range(o, s, e) c = Unsqueeze(r, k) b = GreaterOrEqual(c, r) m = Cast <to = 1> (b) "
-            "t = Trilu <upper = 0> (x) y = Mul(m, t) }",
-            "{ y = Trilu <upper = 0> (x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> { s = Size(z) "
+        "r = Range(o, s, e) c = Unsqueeze(r, k) b = Greater(r, c) m = Cast <to = 1> (b) t = Trilu(x, e) y = Mul(t, m) }",
+        "<int64 e = {1}> { y = Trilu(x, e) }",
+        "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> "
+        "{ s = Size(z) r = Range(o, s, e) c = Unsqueeze(r, k) b = GreaterOrEqual(c, r) m = Cast <to = 1> (b) "
+        "t = Trilu <upper = 0> (x) y = Mul(m, t) }",
+        "{ y = Trilu <upper = 0> (x) }",
     )

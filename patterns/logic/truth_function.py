@@ -86,23 +86,15 @@ class TruthFunctionPattern(PatternOptimization):
         found = g.evaluate(node, operands)
         return found[0] if found is not None and found[0].shape == (2,) else None
 
-    examples = (
-        Example(
-            "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float low = {-10000}> "
-            "{ t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
-            "<float p = {-0.0}, float q = {-10000}> { y = Where(c, p, q) }",
-        ),
-        Example(
-            "agraph (bool[a,b] c) => (bool[a,b] y) <int64 zero = {0}> { t = Cast <to = 7> (c) y = Equal(t, zero) }",
-            "{ y = Not(c) }",
-        ),
-        Example(
-            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}, float zero = {0}> "
-            "{ t = Where(c, one, zero) u = Cast <to = 9> (t) y = Where(u, x, z) }",
-            "{ y = Where(c, x, z) }",
-        ),
-        Example(
-            "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float zero = {0}> { y = Where(c, one, zero) }",
-            "{ y = Cast <to = 1> (c) }",
-        ),
+    examples = Example.pairs(
+        "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float low = {-10000}> "
+        "{ t = Cast <to = 1> (c) u = Sub(one, t) y = Mul(u, low) }",
+        "<float p = {-0.0}, float q = {-10000}> { y = Where(c, p, q) }",
+        "agraph (bool[a,b] c) => (bool[a,b] y) <int64 zero = {0}> { t = Cast <to = 7> (c) y = Equal(t, zero) }",
+        "{ y = Not(c) }",
+        "agraph (bool[a,b] c, float[a,b] x, float[a,b] z) => (float[a,b] y) <float one = {1}, float zero = {0}> "
+        "{ t = Where(c, one, zero) u = Cast <to = 9> (t) y = Where(u, x, z) }",
+        "{ y = Where(c, x, z) }",
+        "agraph (bool[a,b] c) => (float[a,b] y) <float one = {1}, float zero = {0}> { y = Where(c, one, zero) }",
+        "{ y = Cast <to = 1> (c) }",
     )

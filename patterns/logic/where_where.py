@@ -30,15 +30,11 @@ class WhereWherePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, c: str, a: str, d: str) -> str:
         return g.op.Where(c, a, d)
 
-    examples = (
-        Example(
-            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
-            "{ t = Where(c, x, z) y = Where(c, t, w) }",
-            "{ y = Where(c, x, w) }",
-        ),
-        Example(
-            "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
-            "{ t = Where(c, z, w) y = Where(c, x, t) }",
-            "{ y = Where(c, x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
+        "{ t = Where(c, x, z) y = Where(c, t, w) }",
+        "{ y = Where(c, x, w) }",
+        "agraph (bool[a,b] c, float[a,b] x, float[a,b] z, float[b] w) => (float[a,b] y) "
+        "{ t = Where(c, z, w) y = Where(c, x, t) }",
+        "{ y = Where(c, x, w) }",
     )

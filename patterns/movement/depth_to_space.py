@@ -1,6 +1,5 @@
 """Blocks of an image moved into its channels, or out of them, by a Transpose between two Reshapes."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from xoptim.facts.info import Shape
@@ -53,19 +52,13 @@ class DepthToSpacePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, block: int, mode: str) -> str:
         return str(getattr(g.op, self.operator)(x, blocksize=block, mode=None if mode == "DCR" else mode))
 
-    examples: ClassVar[Sequence[Example]] = (
-        Example(
-            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 2, 2, 3, 4, 5}, "
-            "int64[4] t = {-1, 3, 8, 10}> "
-            "{ r = Reshape(x, s) p = Transpose <perm = [0, 3, 4, 1, 5, 2]> (r) y = Reshape(p, t) }",
-            "{ y = DepthToSpace <blocksize = 2> (x) }",
-        ),
-        Example(
-            "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 3, 2, 2, 4, 5}, "
-            "int64[4] t = {-1, 3, 8, 10}> "
-            "{ r = Reshape(x, s) p = Transpose <perm = [0, 1, 4, 2, 5, 3]> (r) y = Reshape(p, t) }",
-            '{ y = DepthToSpace <blocksize = 2, mode = "CRD"> (x) }',
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 2, 2, 3, 4, 5}, int64[4] t = {-1, 3, 8, 10}> "
+        "{ r = Reshape(x, s) p = Transpose <perm = [0, 3, 4, 1, 5, 2]> (r) y = Reshape(p, t) }",
+        "{ y = DepthToSpace <blocksize = 2> (x) }",
+        "agraph (float[a,12,4,5] x) => (float[a,3,8,10] y) <int64[6] s = {-1, 3, 2, 2, 4, 5}, int64[4] t = {-1, 3, 8, 10}> "
+        "{ r = Reshape(x, s) p = Transpose <perm = [0, 1, 4, 2, 5, 3]> (r) y = Reshape(p, t) }",
+        '{ y = DepthToSpace <blocksize = 2, mode = "CRD"> (x) }',
     )
 
 
@@ -93,8 +86,7 @@ class SpaceToDepthPattern(DepthToSpacePattern):
         return (n, c, h * b, w * b), (n, c * b * b, h, w), b if b == other else None
 
     examples = Example.only(
-        "agraph (float[a,3,8,10] x) => (float[a,12,4,5] y) <int64[6] s = {-1, 3, 4, 2, 5, 2}, "
-        "int64[4] t = {-1, 12, 4, 5}> "
+        "agraph (float[a,3,8,10] x) => (float[a,12,4,5] y) <int64[6] s = {-1, 3, 4, 2, 5, 2}, int64[4] t = {-1, 12, 4, 5}> "
         "{ r = Reshape(x, s) p = Transpose <perm = [0, 3, 5, 1, 2, 4]> (r) y = Reshape(p, t) }",
         "{ y = SpaceToDepth <blocksize = 2> (x) }",
     )

@@ -93,21 +93,15 @@ class MovementChainPattern(PatternOptimization):
                 name = getattr(g.op, op_type)(name, **{"perm" if op_type == "Transpose" else "axes": numbers})
         return [*g.created, g.make_node("Identity", [name], nodes[-1].output)]
 
-    examples = (
-        Example(
-            "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) <int64[3] t = {-1, 6, 64}, int64[3] d = {3, 64, 6}> "
-            "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1]> (r) "
-            "i = Shape <start = 0, end = 1> (x) u = Concat <axis = 0> (i, d) y = Reshape(p, u) }",
-            "{ y = Transpose <perm = [0, 1, 3, 2]> (x) }",
-        ),
-        Example(
-            "agraph (float[a,1,6] x) => (float[a,2,3] y) <int64[3] t = {0, 2, 3}> "
-            "{ p = Transpose <perm = [1, 0, 2]> (x) q = Transpose <perm = [1, 0, 2]> (p) y = Reshape(q, t) }",
-            "<int64[3] t = {0, 2, 3}> { y = Reshape(x, t) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> "
-            "{ p = Transpose(x) r = Sigmoid(p) m = Mul(two, r) y = Transpose(m) }",
-            "<float two = {2}> { r = Sigmoid(x) y = Mul(two, r) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,3,6,64] x) => (float[b,3,64,6] y) <int64[3] t = {-1, 6, 64}, int64[3] d = {3, 64, 6}> "
+        "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1]> (r) "
+        "i = Shape <start = 0, end = 1> (x) u = Concat <axis = 0> (i, d) y = Reshape(p, u) }",
+        "{ y = Transpose <perm = [0, 1, 3, 2]> (x) }",
+        "agraph (float[a,1,6] x) => (float[a,2,3] y) <int64[3] t = {0, 2, 3}> "
+        "{ p = Transpose <perm = [1, 0, 2]> (x) q = Transpose <perm = [1, 0, 2]> (p) y = Reshape(q, t) }",
+        "<int64[3] t = {0, 2, 3}> { y = Reshape(x, t) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> "
+        "{ p = Transpose(x) r = Sigmoid(p) m = Mul(two, r) y = Transpose(m) }",
+        "<float two = {2}> { r = Sigmoid(x) y = Mul(two, r) }",
     )

@@ -67,20 +67,14 @@ class MovementsElementwisePattern(PatternOptimization):
         moved = g.make_node(move.op_type, [combined.output[0], *move.input[1:]], node.output, **move.attribute)
         return [combined, moved]
 
-    examples = (
-        Example(
-            "agraph (float[a,b,4] x, float[a,b,4] z) => (float[c,4] y) <int64[2] s = {-1, 4}> "
-            "{ p = Reshape(x, s) q = Reshape(z, s) y = Add(p, q) }",
-            "<int64[2] s = {-1, 4}> { t = Add(x, z) y = Reshape(t, s) }",
-        ),
-        Example(
-            "agraph (float[a,1] x, float[1,b] z) => (float[a,1,b] y) <int64[1] k = {1}> "
-            "{ p = Unsqueeze(x, k) q = Unsqueeze(z, k) y = Mul(p, q) }",
-            "<int64[1] k = {1}> { t = Mul(x, z) y = Unsqueeze(t, k) }",
-        ),
-        Example(
-            "agraph (bool[a,1,b] x, float[a,1,b] z) => (float[a,b] y) <int64[1] k = {1}, float h = {0.5}> "
-            "{ p = Squeeze(x, k) q = Squeeze(z, k) y = Where(p, q, h) }",
-            "<int64[1] k = {1}, float h = {0.5}> { t = Where(x, z, h) y = Squeeze(t, k) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,4] x, float[a,b,4] z) => (float[c,4] y) <int64[2] s = {-1, 4}> "
+        "{ p = Reshape(x, s) q = Reshape(z, s) y = Add(p, q) }",
+        "<int64[2] s = {-1, 4}> { t = Add(x, z) y = Reshape(t, s) }",
+        "agraph (float[a,1] x, float[1,b] z) => (float[a,1,b] y) <int64[1] k = {1}> "
+        "{ p = Unsqueeze(x, k) q = Unsqueeze(z, k) y = Mul(p, q) }",
+        "<int64[1] k = {1}> { t = Mul(x, z) y = Unsqueeze(t, k) }",
+        "agraph (bool[a,1,b] x, float[a,1,b] z) => (float[a,b] y) <int64[1] k = {1}, float h = {0.5}> "
+        "{ p = Squeeze(x, k) q = Squeeze(z, k) y = Where(p, q, h) }",
+        "<int64[1] k = {1}, float h = {0.5}> { t = Where(x, z, h) y = Squeeze(t, k) }",
     )

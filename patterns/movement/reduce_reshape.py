@@ -32,15 +32,10 @@ class ReduceReshapePattern(PatternOptimization):
         toggled = {**reduction.attribute, "keepdims": 1 - kept}
         return MatchResult(self, [reduction, node], replaced_by(reduction.op_type, *reduction.input, **toggled))
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> "
-            "{ m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
-            "<int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
-            "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",
-            "{ y = ArgMax <axis = 1, keepdims = 1> (x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a] y) <int64[1] k = {-1}> { m = ReduceMax <keepdims = 1> (x, k) y = Squeeze(m, k) }",
+        "<int64[1] k = {-1}> { y = ReduceMax <keepdims = 0> (x, k) }",
+        "agraph (float[a,b] x) => (int64[a,1] y) <int64[1] k = {1}> "
+        "{ m = ArgMax <axis = 1, keepdims = 0> (x) y = Unsqueeze(m, k) }",
+        "{ y = ArgMax <axis = 1, keepdims = 1> (x) }",
     )

@@ -1,7 +1,6 @@
 """Reshape after an operator that does not change the order of the elements."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -50,22 +49,16 @@ class ReshapeReshapePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, target: Any, allowzero: int | None) -> str:
         return x if target is None else g.op.Reshape(x, target, allowzero=allowzero)
 
-    examples: ClassVar[Sequence[Example]] = (
-        Example(
-            "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] s = {-1, 6}, int64[2] u = {-1, 12}> "
-            "{ t = Reshape(x, s) y = Reshape(t, u) }",
-            "<int64[2] u = {-1, 12}> { y = Reshape(x, u) }",
-        ),
-        Example(
-            "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] s = {24, -1}, int64[2] u = {0, -1}> "
-            "{ t = Reshape(x, s) y = Reshape(t, u) }",
-            "<int64[2] u = {24, -1}> { y = Reshape(x, u) }",
-        ),
-        Example(
-            "agraph (float[2,a,6] x) => (float[2,a,6] y) <int64[2] s = {-1, 6}> "
-            "{ t = Reshape(x, s) u = Shape(x) v = Reshape(t, u) y = Relu(v) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,4,6] x) => (float[b,12] y) <int64[2] s = {-1, 6}, int64[2] u = {-1, 12}> "
+        "{ t = Reshape(x, s) y = Reshape(t, u) }",
+        "<int64[2] u = {-1, 12}> { y = Reshape(x, u) }",
+        "agraph (float[a,4,6] x) => (float[24,b] y) <int64[2] s = {24, -1}, int64[2] u = {0, -1}> "
+        "{ t = Reshape(x, s) y = Reshape(t, u) }",
+        "<int64[2] u = {24, -1}> { y = Reshape(x, u) }",
+        "agraph (float[2,a,6] x) => (float[2,a,6] y) <int64[2] s = {-1, 6}> "
+        "{ t = Reshape(x, s) u = Shape(x) v = Reshape(t, u) y = Relu(v) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -101,15 +94,11 @@ class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
             return self.last(g, g.op.Squeeze(x, attributes=ANY), shape)
         return self.last(g, g.op.Unsqueeze(x, attributes=ANY), shape)
 
-    examples = (
-        Example(
-            "agraph (float[a,6] x) => (float[a,2,3] y) <int64[1] axes = {2}, int64[3] s = {0, 2, 3}> "
-            "{ t = Unsqueeze(x, axes) y = Reshape(t, s) }",
-            "<int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
-        ),
-        Example(
-            "agraph (float[1,6,a] x) => (float[6,b] y) <int64[1] axes = {0}, int64[2] s = {0, -1}> "
-            "{ t = Squeeze(x, axes) y = Reshape(t, s) }",
-            "<int64[2] s = {6, -1}> { y = Reshape(x, s) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,6] x) => (float[a,2,3] y) <int64[1] axes = {2}, int64[3] s = {0, 2, 3}> "
+        "{ t = Unsqueeze(x, axes) y = Reshape(t, s) }",
+        "<int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
+        "agraph (float[1,6,a] x) => (float[6,b] y) <int64[1] axes = {0}, int64[2] s = {0, -1}> "
+        "{ t = Squeeze(x, axes) y = Reshape(t, s) }",
+        "<int64[2] s = {6, -1}> { y = Reshape(x, s) }",
     )

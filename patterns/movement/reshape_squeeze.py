@@ -46,15 +46,11 @@ class ReshapeSqueezePattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, target: np.ndarray) -> str:
         return g.op.Reshape(x, target)
 
-    examples = (
-        Example(
-            "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, int64[1] axes = {-2}> "
-            "{ t = Reshape(x, s) y = Squeeze(t, axes) }",
-            "<int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
-        ),
-        Example(
-            "agraph (float[a,6] x) => (float[1,b,3] y) <int64[2] s = {-1, 3}, int64[1] axes = {0}> "
-            "{ t = Reshape(x, s) y = Unsqueeze(t, axes) }",
-            "<int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,6] x) => (float[a,2,3] y) <int64[4] s = {0, 2, 1, 3}, int64[1] axes = {-2}> "
+        "{ t = Reshape(x, s) y = Squeeze(t, axes) }",
+        "<int64[3] s = {0, 2, 3}> { y = Reshape(x, s) }",
+        "agraph (float[a,6] x) => (float[1,b,3] y) <int64[2] s = {-1, 3}, int64[1] axes = {0}> "
+        "{ t = Reshape(x, s) y = Unsqueeze(t, axes) }",
+        "<int64[3] s = {1, -1, 3}> { y = Reshape(x, s) }",
     )

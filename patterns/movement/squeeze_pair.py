@@ -47,17 +47,13 @@ class SqueezeSqueezePattern(_SqueezePair):
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int] | None) -> str:
         return g.op.Squeeze(x, axes=axes)
 
-    examples = (
-        Example(
-            "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[1] i = {0}, int64[1] j = {0}> "
-            "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
-            "<int64[2] i = {0, 1}> { y = Squeeze(x, i) }",
-        ),
-        Example(
-            "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[1] i = {1}, int64[1] j = {-1}> "
-            "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
-            "<int64[2] i = {1, 3}> { y = Squeeze(x, i) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[1,1,a,b] x) => (float[a,b] y) <int64[1] i = {0}, int64[1] j = {0}> "
+        "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
+        "<int64[2] i = {0, 1}> { y = Squeeze(x, i) }",
+        "agraph (float[a,1,b,1] x) => (float[a,b] y) <int64[1] i = {1}, int64[1] j = {-1}> "
+        "{ t = Squeeze(x, i) y = Squeeze(t, j) }",
+        "<int64[2] i = {1, 3}> { y = Squeeze(x, i) }",
     )
 
 
@@ -82,17 +78,13 @@ class UnsqueezeUnsqueezePattern(_SqueezePair):
     def apply_pattern(self, g: PatternRewriter, x: str, axes: list[int]) -> str:
         return g.op.Unsqueeze(x, axes=axes)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[1,a,b,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
-            "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
-            "<int64[2] i = {0, 3}> { y = Unsqueeze(x, i) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[1,a,1,b] y) <int64[1] i = {1}, int64[1] j = {0}> "
-            "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
-            "<int64[2] i = {0, 2}> { y = Unsqueeze(x, i) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[1,a,b,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
+        "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
+        "<int64[2] i = {0, 3}> { y = Unsqueeze(x, i) }",
+        "agraph (float[a,b] x) => (float[1,a,1,b] y) <int64[1] i = {1}, int64[1] j = {0}> "
+        "{ t = Unsqueeze(x, i) y = Unsqueeze(t, j) }",
+        "<int64[2] i = {0, 2}> { y = Unsqueeze(x, i) }",
     )
 
 
@@ -161,20 +153,14 @@ class UnsqueezeSqueezePattern(_SqueezePair):
             return g.op.Unsqueeze(x, axes=added)
         return x if removed == [] else g.op.Squeeze(x, axes=removed)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {1}, int64[1] j = {-2}> "
-            "{ t = Unsqueeze(x, i) u = Squeeze(t, j) y = Relu(u) }",
-            "{ y = Relu(x) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,1,b] y) <int64[2] i = {0, 2}, int64[1] j = {0}> "
-            "{ t = Unsqueeze(x, i) y = Squeeze(t, j) }",
-            "<int64[1] i = {1}> { y = Unsqueeze(x, i) }",
-        ),
-        Example(
-            "agraph (float[a,1] x) => (float[a] y) <int64[1] i = {0}, int64[2] j = {0, 2}> "
-            "{ t = Unsqueeze(x, i) y = Squeeze(t, j) }",
-            "<int64[1] j = {1}> { y = Squeeze(x, j) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {1}, int64[1] j = {-2}> "
+        "{ t = Unsqueeze(x, i) u = Squeeze(t, j) y = Relu(u) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,b] x) => (float[a,1,b] y) <int64[2] i = {0, 2}, int64[1] j = {0}> "
+        "{ t = Unsqueeze(x, i) y = Squeeze(t, j) }",
+        "<int64[1] i = {1}> { y = Unsqueeze(x, i) }",
+        "agraph (float[a,1] x) => (float[a] y) <int64[1] i = {0}, int64[2] j = {0, 2}> "
+        "{ t = Unsqueeze(x, i) y = Squeeze(t, j) }",
+        "<int64[1] j = {1}> { y = Squeeze(x, j) }",
     )

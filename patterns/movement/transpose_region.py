@@ -1,6 +1,5 @@
 """Transposes around a region of operators that can work in any layout."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -64,19 +63,14 @@ class TransposeRegionPattern(PatternOptimization):
                 gone[source.node] = None
         return MatchResult(self, [*part.nodes, *gone], partial(_write, part))
 
-    examples: ClassVar[Sequence[Example]] = (
-        Example(
-            "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <float[4] b = {1,2,3,4}> "
-            "{ t = Transpose <perm = [0, 2, 3, 1]> (x) a = Add(t, b) r = Relu(a) "
-            "y = Transpose <perm = [0, 3, 1, 2]> (r) }",
-            "<float[4,1,1] b = {1,2,3,4}> { a = Add(x, b) y = Relu(a) }",
-        ),
-        Example(
-            "agraph (float[n,3,4] x, float[n,3,4] z) => (float[n,3,8] y, float[n,3,4] s) "
-            "{ p = Transpose <perm = [0, 2, 1]> (x) q = Transpose <perm = [0, 2, 1]> (z) a = Add(p, q) e = Exp(a) "
-            "s = Transpose <perm = [0, 2, 1]> (e) j = Concat <axis = 1> (a, e) y = Transpose <perm = [0, 2, 1]> (j) }",
-            "{ a = Add(x, z) s = Exp(a) y = Concat <axis = 2> (a, s) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <float[4] b = {1,2,3,4}> "
+        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) a = Add(t, b) r = Relu(a) y = Transpose <perm = [0, 3, 1, 2]> (r) }",
+        "<float[4,1,1] b = {1,2,3,4}> { a = Add(x, b) y = Relu(a) }",
+        "agraph (float[n,3,4] x, float[n,3,4] z) => (float[n,3,8] y, float[n,3,4] s) "
+        "{ p = Transpose <perm = [0, 2, 1]> (x) q = Transpose <perm = [0, 2, 1]> (z) a = Add(p, q) e = Exp(a) "
+        "s = Transpose <perm = [0, 2, 1]> (e) j = Concat <axis = 1> (a, e) y = Transpose <perm = [0, 2, 1]> (j) }",
+        "{ a = Add(x, z) s = Exp(a) y = Concat <axis = 2> (a, s) }",
     )
 
 
@@ -101,9 +95,8 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
     decisive = SUMMING
 
     examples = Example.only(
-        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {1, 2}> "
-        "{ t = Transpose <perm = [0, 2, 3, 1]> (x) m = ReduceMean(t, k) p = Sub(t, m) "
-        "y = Transpose <perm = [0, 3, 1, 2]> (p) }",
+        "agraph (float[n,4,5,6] x) => (float[n,4,5,6] y) <int64[2] k = {1, 2}> { t = Transpose <perm = [0, 2, 3, 1]> (x) "
+        "m = ReduceMean(t, k) p = Sub(t, m) y = Transpose <perm = [0, 3, 1, 2]> (p) }",
         "<int64[2] k = {2, 3}> { m = ReduceMean(x, k) y = Sub(x, m) }",
     )
 

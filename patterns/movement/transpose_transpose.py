@@ -25,14 +25,10 @@ class TransposeTransposePattern(EasyPatternOptimization):
         perm = [first[axis] for axis in second]
         return x if perm == sorted(perm) else g.op.Transpose(x, perm=perm)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose <perm = [1, 0]> (t) y = Relu(u) }",
-            "{ y = Relu(x) }",
-        ),
-        Example(
-            "agraph (float[a,b,c] x) => (float[c,a,b] y) "
-            "{ t = Transpose <perm = [1, 2, 0]> (x) y = Transpose <perm = [1, 2, 0]> (t) }",
-            "{ y = Transpose <perm = [2, 0, 1]> (x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) u = Transpose <perm = [1, 0]> (t) y = Relu(u) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,b,c] x) => (float[c,a,b] y) "
+        "{ t = Transpose <perm = [1, 2, 0]> (x) y = Transpose <perm = [1, 2, 0]> (t) }",
+        "{ y = Transpose <perm = [2, 0, 1]> (x) }",
     )

@@ -71,17 +71,13 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
             made.append(g.make_node(node.op_type, inputs, outputs, **node.attribute))
         return made
 
-    examples = (
-        Example(
-            "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> "
-            "{ r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
-            "<int64[2] k = {1, 2}> { r = Unsqueeze(m, k) y = And(c, r) }",
-        ),
-        Example(
-            "agraph (float[a] x, float[b] z) => (float[a,1,1,b] y) <int64[1] i = {1}, int64[2] j = {1, 2}> "
-            "{ r = Unsqueeze(x, i) t = Mul(r, z) u = Neg(t) y = Unsqueeze(u, j) }",
-            "<int64[3] i = {1, 2, 3}> { r = Unsqueeze(x, i) t = Mul(r, z) y = Neg(t) }",
-        ),
+    examples = Example.pairs(
+        "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> "
+        "{ r = Reshape(m, i) a = And(c, r) y = Reshape(a, j) }",
+        "<int64[2] k = {1, 2}> { r = Unsqueeze(m, k) y = And(c, r) }",
+        "agraph (float[a] x, float[b] z) => (float[a,1,1,b] y) <int64[1] i = {1}, int64[2] j = {1, 2}> "
+        "{ r = Unsqueeze(x, i) t = Mul(r, z) u = Neg(t) y = Unsqueeze(u, j) }",
+        "<int64[3] i = {1, 2, 3}> { r = Unsqueeze(x, i) t = Mul(r, z) y = Neg(t) }",
     )
 
 

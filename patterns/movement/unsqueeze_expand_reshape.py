@@ -50,8 +50,7 @@ class UnsqueezeExpandReshapePattern(EasyPatternOptimization):
         return g.op.Gather(x, places, axis=axis)
 
     examples = Example.only(
-        "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) "
-        "<int64[1] k = {2}, int64[5] e = {1, 1, 3, 1, 1}, int64[4] t = {0, 6, -1, 4}> "
-        "{ u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }",
+        "agraph (float[b,2,s,4] x) => (float[b,6,s,4] y) <int64[1] k = {2}, "
+        "int64[5] e = {1, 1, 3, 1, 1}, int64[4] t = {0, 6, -1, 4}> { u = Unsqueeze(x, k) v = Expand(u, e) y = Reshape(v, t) }",
         "<int64[6] i = {0, 0, 0, 1, 1, 1}> { y = Gather <axis = 1> (x, i) }",
     )

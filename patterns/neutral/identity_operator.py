@@ -45,9 +45,8 @@ class BatchNormalizationPattern(_IdentityOperator):
         return not changes or self.none(m.nodes[0], msg="a parameter is not neutral")  # (1)
 
     examples = Example.only(
-        "agraph (float[n,2] x) => (float[n,2] y) "
-        "<float[2] s = {1, 1}, float[2] o = {0, 0}, float[2] m = {0, 0}, float[2] v = {1, 1}> "
-        "{ t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
+        "agraph (float[n,2] x) => (float[n,2] y) <float[2] s = {1, 1}, float[2] o = {0, 0}, "
+        "float[2] m = {0, 0}, float[2] v = {1, 1}> { t = BatchNormalization <epsilon = 1e-9> (x, s, o, m, v) y = Relu(t) }",
         "{ y = Relu(x) }",
     )
 
@@ -174,16 +173,12 @@ class IdentityPadPattern(_IdentityOperator):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Pad(x, pads=lambda pads: pads is not None and not any(pads), attributes=ANY)  # (1)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <int64[4] p = {0, 0, 0, 0}> { t = Pad(x, p) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <int64[2] p = {0, 0}, float v = {1.5}, int64[1] axes = {-1}> "
-            '{ t = Pad <mode = "reflect"> (x, p, v, axes) y = Relu(t) }',
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[4] p = {0, 0, 0, 0}> { t = Pad(x, p) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[2] p = {0, 0}, float v = {1.5}, int64[1] axes = {-1}> "
+        '{ t = Pad <mode = "reflect"> (x, p, v, axes) y = Relu(t) }',
+        "{ y = Relu(x) }",
     )
 
 
@@ -251,18 +246,13 @@ class IdentitySlicePattern(_IdentityOperator):
         everything = all(s == 0 or s <= -FAR for s in m.starts) and all(e >= FAR for e in m.ends)
         return everything or keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) "
-            "<int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] axes = {-1}, int64[1] one = {1}> "
-            "{ t = Slice(x, s, e, axes, one) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
-        Example(
-            "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, int64[1] axes = {1}> "
-            "{ t = Slice(x, s, e, axes) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, "
+        "int64[1] axes = {-1}, int64[1] one = {1}> { t = Slice(x, s, e, axes, one) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, int64[1] axes = {1}> "
+        "{ t = Slice(x, s, e, axes) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -303,12 +293,11 @@ class IdentityTransposePattern(_IdentityOperator):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Transpose(x, perm=lambda perm: perm is not None and perm == list(range(len(perm))))  # (1)
 
-    examples = (
-        Example(
-            "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
-        Example("agraph (float[a] x) => (float[a] y) { t = Transpose(x) y = Relu(t) }", "{ y = Relu(x) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b,c] x) => (float[a,b,c] y) { t = Transpose <perm = [0, 1, 2]> (x) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a] x) => (float[a] y) { t = Transpose(x) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 

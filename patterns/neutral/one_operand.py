@@ -43,7 +43,9 @@ class VariadicOnePattern(_OneOperand):
 
     operators = ("Sum", "Max", "Min", "Mean")
 
-    examples = (
-        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Sum(x) y = Relu(t) }", "{ y = Relu(x) }"),
-        Example("agraph (float[a,b] x) => (float[a,b] y) { t = Min(x) y = Relu(t) }", "{ y = Relu(x) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Sum(x) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Min(x) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )

@@ -30,16 +30,12 @@ class ReshapePattern(_SameShape):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Reshape(x, attributes=ANY)  # shape inference handles zeros and allowzero
 
-    examples = (
-        Example(
-            "agraph (float[a,b,6] x) => (float[a,b,6] y) <int64[3] s = {0, -1, 6}> { t = Reshape(x, s) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
-        Example(
-            "agraph (float[a,6] x) => (float[a,6] y) <int64[1] six = {6}> "
-            "{ n = Shape <end = 1> (x) s = Concat <axis = 0> (n, six) t = Reshape(x, s) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,6] x) => (float[a,b,6] y) <int64[3] s = {0, -1, 6}> { t = Reshape(x, s) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,6] x) => (float[a,6] y) <int64[1] six = {6}> "
+        "{ n = Shape <end = 1> (x) s = Concat <axis = 0> (n, six) t = Reshape(x, s) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -89,12 +85,11 @@ class IdentitySqueezePattern(_SameShape):
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Squeeze(x, attributes=ANY) if g.option("squeeze") else g.op.Unsqueeze(x, attributes=ANY)
 
-    examples = (
-        Example("agraph (float[2,3] x) => (float[2,3] y) { t = Squeeze(x) y = Relu(t) }", "{ y = Relu(x) }"),
-        Example(
-            "agraph (float[a,1] x) => (float[a,1] y) <int64[0] axes = {}> { t = Unsqueeze(x, axes) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[2,3] x) => (float[2,3] y) { t = Squeeze(x) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,1] x) => (float[a,1] y) <int64[0] axes = {}> { t = Unsqueeze(x, axes) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )
 
 
@@ -120,13 +115,9 @@ class IdentityReducePattern(_SameShape):
             return self.none(m.nodes[0], msg="large integers are rounded")
         return super().validate_mapping(g, m)
 
-    examples = (
-        Example(
-            "agraph (float[a,1] x) => (float[a,1] y) <int64[1] axes = {-1}> { t = ReduceMean(x, axes) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
-        Example(
-            "agraph (float[a,1] x) => (float[a,1] y) { t = ReduceSum <noop_with_empty_axes = 1> (x) y = Relu(t) }",
-            "{ y = Relu(x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,1] x) => (float[a,1] y) <int64[1] axes = {-1}> { t = ReduceMean(x, axes) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,1] x) => (float[a,1] y) { t = ReduceSum <noop_with_empty_axes = 1> (x) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )

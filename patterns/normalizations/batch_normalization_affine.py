@@ -80,15 +80,13 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
 
     examples = (
         Example(
-            "agraph (float[n,2,h] x, float[2] m, float[2] v) => (float[n,2,h] y) "
-            "<float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> "
-            "{ t = BatchNormalization(x, s, o, m, v) y = Mul(t, c) }",
+            "agraph (float[n,2,h] x, float[2] m, float[2] v) => (float[n,2,h] y) <float[2] s = {1, 2}, "
+            "float[2] o = {3, 4}, float[2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Mul(t, c) }",
             "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = BatchNormalization(x, s, o, m, v) }",
             ranges=(("v", 0.5, 2.0),),
         ),
         Example(
-            "agraph (float[n,2,h] x) => (float[n,2,h] y) "
-            "<float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> "
+            "agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> "
             "{ t = InstanceNormalization(x, s, o) y = Mul(t, c) }",
             "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = InstanceNormalization(x, s, o) }",
         ),

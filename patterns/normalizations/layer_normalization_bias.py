@@ -32,14 +32,10 @@ class LayerNormalizationBiasPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, total: Array | str, attributes: dict[str, Any]) -> str:
         return g.op.LayerNormalization(x, scale, total, **attributes)
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {2, 3}, float[1,2] c = {4, 5}> "
-            "{ t = LayerNormalization <epsilon = 0.001> (x, s, b) y = Add(c, t) }",
-            "<float[2] b = {6, 8}> { y = LayerNormalization <epsilon = 0.001> (x, s, b) }",
-        ),
-        Example(
-            "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) { t = LayerNormalization(x, s) y = Add(t, c) }",
-            "{ y = LayerNormalization(x, s, c) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2] x, float[2] s) => (float[a,2] y) <float[2] b = {2, 3}, float[1,2] c = {4, 5}> "
+        "{ t = LayerNormalization <epsilon = 0.001> (x, s, b) y = Add(c, t) }",
+        "<float[2] b = {6, 8}> { y = LayerNormalization <epsilon = 0.001> (x, s, b) }",
+        "agraph (float[a,2] x, float[2] s, float[2] c) => (float[a,2] y) { t = LayerNormalization(x, s) y = Add(t, c) }",
+        "{ y = LayerNormalization(x, s, c) }",
     )

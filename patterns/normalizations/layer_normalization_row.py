@@ -45,15 +45,11 @@ class LayerNormalizationRowPattern(EasyPatternOptimization):
         # The same attributes, as they are written: a layer whose input is not a sum keeps its own, and they may be compared.
         return g.op.LayerNormalization(x, row, bias, **written)
 
-    examples = (
-        Example(
-            "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[2] s = {2, 3}> "
-            "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
-            "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
-        ),
-        Example(
-            "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[2] s = {2, 3}> "
-            "{ t = Add(x, r) y = LayerNormalization(t, s) }",
-            "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization(t, s) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,2] x, float[a,b,2] r, float[2] c) => (float[a,b,2] y) <float[2] s = {2, 3}> "
+        "{ t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+        "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization <epsilon = 0.001> (t, s, c) }",
+        "agraph (float[a,b,2] x, float[2] r) => (float[a,b,2] y) <float[2] s = {2, 3}> "
+        "{ t = Add(x, r) y = LayerNormalization(t, s) }",
+        "<float[1,2] s = {2, 3}> { t = Add(x, r) y = LayerNormalization(t, s) }",
     )

@@ -128,10 +128,9 @@ class LayerNormalizationPattern(_LayerNormalization):
             opset=17,
         ),
         Example(
-            "agraph (float[a,4] x, float[4] c) => (float[a,4] y) "
-            "<float e = {0.001}, int64[1] i = {-1}, float[4] k = {1, 2, 3, 4}> "
-            "{ m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) "
-            "r = Reciprocal(s) f = Mul(r, k) p = Mul(x, f) n = Mul(m, f) o = Sub(c, n) y = Add(p, o) }",
+            "agraph (float[a,4] x, float[4] c) => (float[a,4] y) <float e = {0.001}, int64[1] i = {-1}, "
+            "float[4] k = {1, 2, 3, 4}> { m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) "
+            "s = Sqrt(w) r = Reciprocal(s) f = Mul(r, k) p = Mul(x, f) n = Mul(m, f) o = Sub(c, n) y = Add(p, o) }",
             "<float[4] k = {1, 2, 3, 4}> { y = LayerNormalization <axis = -1, epsilon = 0.001> (x, k, c) }",
         ),
     )
@@ -159,9 +158,8 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
     tags = ("onnxruntime",)
 
     examples = Example.only(
-        "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}> "
-        "{ m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) "
-        "w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
+        "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}> { m = ReduceMean <axes = [-1]> (x) "
+        "d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) w = Add(v, e) s = Sqrt(w) y = Div(d, s) }",
         "<float[4] one = {1, 1, 1, 1}> { y = LayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
         opset=13,
     )
@@ -208,19 +206,15 @@ class InstanceNormalizationPattern(_DistanceFormula):
         return g.op.InstanceNormalization(x, factors, shift, epsilon=number)
 
     _normalize = "m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w)"
-    examples = (
-        Example(
-            "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float e = {0.001}, int64[2] i = {2, 3}, "
-            "float[2,1,1] k = {2, 3}, float[1,2,1,1] c = {4, 5}> "
-            f"{{ {_normalize} t = Div(d, s) p = Mul(t, k) y = Add(p, c) }}",
-            "<float[2] k = {2, 3}, float[2] c = {4, 5}> { y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
-        ),
-        Example(
-            "agraph (float[a,2,4] x) => (float[a,2,4] y) <float e = {0.001}, int64[1] i = {-1}, "
-            "float[2,1] k = {2, 3}, float[2,1] c = {4, 5}> "
-            f"{{ {_normalize} r = Reciprocal(s) t = Mul(d, r) p = Mul(t, k) y = Add(p, c) }}",
-            "<float[2] k = {2, 3}, float[2] c = {4, 5}> { y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2,h,w] x) => (float[a,2,h,w] y) <float e = {0.001}, int64[2] i = {2, 3}, "
+        "float[2,1,1] k = {2, 3}, float[1,2,1,1] c = {4, 5}> "
+        f"{{ {_normalize} t = Div(d, s) p = Mul(t, k) y = Add(p, c) }}",
+        "<float[2] k = {2, 3}, float[2] c = {4, 5}> { y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
+        "agraph (float[a,2,4] x) => (float[a,2,4] y) <float e = {0.001}, int64[1] i = {-1}, "
+        "float[2,1] k = {2, 3}, float[2,1] c = {4, 5}> "
+        f"{{ {_normalize} r = Reciprocal(s) t = Mul(d, r) p = Mul(t, k) y = Add(p, c) }}",
+        "<float[2] k = {2, 3}, float[2] c = {4, 5}> { y = InstanceNormalization <epsilon = 0.001> (x, k, c) }",
     )
 
 
@@ -252,19 +246,14 @@ class RMSNormalizationPattern(_MeanSquareFormula):
         "agraph (float[a,4] x) => (float[a,4] y) <float[4] one = {1, 1, 1, 1}> "
         "{ y = RMSNormalization <axis = -1, epsilon = 0.001> (x, one) }"
     )
-    examples = (
-        Example(
-            "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
-            "{ q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(x, r) }",
-            _after,
-            opset=23,
-        ),
-        Example(
-            "agraph (float[a,4] x) => (float[a,4] y) <float one = {1}, float e = {0.001}, int64[1] i = {1}> "
-            "{ q = Mul(x, x) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Div(one, s) y = Mul(r, x) }",
-            _after,
-            opset=23,
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,4] x) => (float[a,4] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
+        "{ q = Pow(x, two) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(x, r) }",
+        _after,
+        "agraph (float[a,4] x) => (float[a,4] y) <float one = {1}, float e = {0.001}, int64[1] i = {1}> "
+        "{ q = Mul(x, x) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Div(one, s) y = Mul(r, x) }",
+        _after,
+        opset=23,
     )
 
 
@@ -289,15 +278,11 @@ class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
     tags = ("onnxruntime",)
 
     _mean = "q = Pow(x, two) m = ReduceMean(q, i)"
-    examples = (
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
-            f"{{ {_mean} v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(r, x) }}",
-            "<float[2] one = {1, 1}> { y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
-        ),
-        Example(
-            f"agraph (float[a,2] x) => (float[a,2] y) <float two = {{2}}, int64[1] i = {{-1}}, float h = {{-0.5}}> "
-            f"{{ {_mean} r = Pow(m, h) y = Mul(x, r) }}",
-            "<float[2] one = {1, 1}> { y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.0> (x, one) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2] x) => (float[a,2] y) <float two = {2}, float e = {0.001}, int64[1] i = {-1}> "
+        f"{{ {_mean} v = Add(m, e) s = Sqrt(v) r = Reciprocal(s) y = Mul(r, x) }}",
+        "<float[2] one = {1, 1}> { y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.001> (x, one) }",
+        f"agraph (float[a,2] x) => (float[a,2] y) <float two = {{2}}, int64[1] i = {{-1}}, float h = {{-0.5}}> "
+        f"{{ {_mean} r = Pow(m, h) y = Mul(x, r) }}",
+        "<float[2] one = {1, 1}> { y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.0> (x, one) }",
     )

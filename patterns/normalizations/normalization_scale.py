@@ -42,17 +42,13 @@ class LayerNormalizationScalePattern(_NormalizationScale):
     operator = "LayerNormalization"
     min_opset = 7
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
-            "{ t = LayerNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
-            "<float[2] s = {8, 15}> { y = LayerNormalization <epsilon = 0.001> (x, s) }",
-        ),
-        Example(
-            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-            "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
-            "{ y = LayerNormalization(x, f) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
+        "{ t = LayerNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
+        "<float[2] s = {8, 15}> { y = LayerNormalization <epsilon = 0.001> (x, s) }",
+        "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+        "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
+        "{ y = LayerNormalization(x, f) }",
     )
 
 
@@ -71,19 +67,14 @@ class RMSNormalizationMulPattern(_NormalizationScale):
     operator = "RMSNormalization"
     min_opset = 23
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[2] f = {4, 5}> "
-            "{ t = RMSNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
-            "<float[2] s = {8, 15}> { y = RMSNormalization <epsilon = 0.001> (x, s) }",
-            opset=23,
-        ),
-        Example(
-            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-            "{ t = RMSNormalization(x, s) y = Mul(t, f) }",
-            "{ y = RMSNormalization(x, f) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[2] f = {4, 5}> "
+        "{ t = RMSNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
+        "<float[2] s = {8, 15}> { y = RMSNormalization <epsilon = 0.001> (x, s) }",
+        "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+        "{ t = RMSNormalization(x, s) y = Mul(t, f) }",
+        "{ y = RMSNormalization(x, f) }",
+        opset=23,
     )
 
 
@@ -105,15 +96,11 @@ class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
     tags = ("onnxruntime",)
     unchecked = ("SimplifiedLayerNormalization",)
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
-            "{ t = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) y = Mul(t, f) }",
-            "<float[2] s = {8, 15}> { y = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) }",
-        ),
-        Example(
-            "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-            "{ t = SimplifiedLayerNormalization <axis = -1> (x, s) y = Mul(t, f) }",
-            "{ y = SimplifiedLayerNormalization <axis = -1> (x, f) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
+        "{ t = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) y = Mul(t, f) }",
+        "<float[2] s = {8, 15}> { y = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) }",
+        "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
+        "{ t = SimplifiedLayerNormalization <axis = -1> (x, s) y = Mul(t, f) }",
+        "{ y = SimplifiedLayerNormalization <axis = -1> (x, f) }",
     )

@@ -81,21 +81,15 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
         return self.fused(g, (x, skip, scale, bias or None, added), epsilon, alone)
 
     _start = "agraph (float[a,b,4] x, float[a,b,4] r, float[4] s, float[4] c) =>"
-    examples = (
-        Example(
-            f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = LayerNormalization <epsilon = 0.001> (z, s, c) }}",
-            '{ y, "", "", z = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, c) }',
-        ),
-        Example(
-            "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
-            "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
-            '<float[4] b = {1, 2, 3, 4}> { y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
-        ),
-        Example(
-            "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
-            "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
-            "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
-        ),
+    examples = Example.pairs(
+        f"{_start} (float[a,b,4] y, float[a,b,4] z) {{ z = Add(x, r) y = LayerNormalization <epsilon = 0.001> (z, s, c) }}",
+        '{ y, "", "", z = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, c) }',
+        "agraph (float[a,4] x, float[a,4] r, float[4] s) => (float[a,4] y) <float[4] b = {1, 2, 3, 4}> "
+        "{ t = Add(x, b) z = Add(t, r) y = LayerNormalization <epsilon = 0.001> (z, s) }",
+        '<float[4] b = {1, 2, 3, 4}> { y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s, "", b) }',
+        "agraph (float[a,b,4] x, float[1,b,4] r, float[4] s) => (float[a,b,4] y) "
+        "{ z = Add(r, x) y = LayerNormalization <epsilon = 0.001> (z, s) }",
+        "{ y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, r, s) }",
     )
 
 

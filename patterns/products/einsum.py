@@ -59,18 +59,14 @@ class EinsumDensePattern(_Einsum):
             result = g.op.Reshape(result, shape=[0] * rows + columns)
         return result if perm == sorted(perm) else g.op.Transpose(result, perm=perm)
 
-    examples = (
-        Example(
-            "agraph (float[b,q,2,1] x) => (float[b,q,3] z) <float[2,1,3] w = {1, 2, 3, 4, 5, 6}> "
-            '{ z = Einsum <equation = "bqhk,hkd->bqd"> (x, w) }',
-            "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[3] s = {0, 0, 2}> { t = Reshape(x, s) z = MatMul(t, w) }",
-        ),
-        Example(
-            "agraph (float[b,s,2] x) => (float[b,3,s,1] z) <float[2,3,1] w = {1, 2, 3, 4, 5, 6}> "
-            '{ z = Einsum <equation = "bsd,dhk->bhsk"> (x, w) }',
-            "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[4] s = {0, 0, 3, 1}> { t = MatMul(x, w) u = Reshape(t, s) "
-            "z = Transpose <perm = [0, 2, 1, 3]> (u) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,q,2,1] x) => (float[b,q,3] z) <float[2,1,3] w = {1, 2, 3, 4, 5, 6}> "
+        '{ z = Einsum <equation = "bqhk,hkd->bqd"> (x, w) }',
+        "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[3] s = {0, 0, 2}> { t = Reshape(x, s) z = MatMul(t, w) }",
+        "agraph (float[b,s,2] x) => (float[b,3,s,1] z) <float[2,3,1] w = {1, 2, 3, 4, 5, 6}> "
+        '{ z = Einsum <equation = "bsd,dhk->bhsk"> (x, w) }',
+        "<float[2,3] w = {1, 2, 3, 4, 5, 6}, int64[4] s = {0, 0, 3, 1}> { t = MatMul(x, w) u = Reshape(t, s) "
+        "z = Transpose <perm = [0, 2, 1, 3]> (u) }",
     )
 
 
@@ -120,19 +116,13 @@ class EinsumMatMulPattern(_Einsum):
             result = g.op.Squeeze(result, axes=[plan.squeeze])
         return g.op.Transpose(result, perm=plan.perm) if plan.perm else result
 
-    examples = (
-        Example(
-            'agraph (float[b,q,8] x, float[b,k,8] y) => (float[b,q,k] z) { z = Einsum <equation = "bqd,bkd->bqk"> (x, y) }',
-            "{ t = Transpose <perm = [0, 2, 1]> (y) z = MatMul(x, t) }",
-        ),
-        Example(
-            'agraph (float[b,q,4] x, float[b,4] y) => (float[b,q] z) { z = Einsum <equation = "bqe,be->bq"> (x, y) }',
-            "<int64[1] last = {2}> { t = Unsqueeze(y, last) u = MatMul(x, t) z = Squeeze(u, last) }",
-        ),
-        Example(
-            'agraph (float[2,s,2] x, float[4,2,3] w) => (float[2,4,s,3] z) { z = Einsum <equation = "bsd,edh->besh"> (x, w) }',
-            "<int64[1] one = {1}> { t = Unsqueeze(x, one) z = MatMul(t, w) }",
-        ),
+    examples = Example.pairs(
+        'agraph (float[b,q,8] x, float[b,k,8] y) => (float[b,q,k] z) { z = Einsum <equation = "bqd,bkd->bqk"> (x, y) }',
+        "{ t = Transpose <perm = [0, 2, 1]> (y) z = MatMul(x, t) }",
+        'agraph (float[b,q,4] x, float[b,4] y) => (float[b,q] z) { z = Einsum <equation = "bqe,be->bq"> (x, y) }',
+        "<int64[1] last = {2}> { t = Unsqueeze(y, last) u = MatMul(x, t) z = Squeeze(u, last) }",
+        'agraph (float[2,s,2] x, float[4,2,3] w) => (float[2,4,s,3] z) { z = Einsum <equation = "bsd,edh->besh"> (x, w) }',
+        "<int64[1] one = {1}> { t = Unsqueeze(x, one) z = MatMul(t, w) }",
     )
 
 
@@ -165,15 +155,11 @@ class EinsumMulPattern(_Einsum):
     def apply_pattern(self, g: PatternRewriter, x: str, y: str, operands: list[Operand]) -> str:
         return g.op.Mul(*(g.op.Unsqueeze(n, axes=o.axes) if o.axes else n for n, o in zip((x, y), operands, strict=True)))
 
-    examples = (
-        Example(
-            'agraph (float[a,b] x, float[a,c] y) => (float[a,b,c] z) { z = Einsum <equation = "bi,bj->bij"> (x, y) }',
-            "<int64[1] two = {2}, int64[1] one = {1}> { t = Unsqueeze(x, two) u = Unsqueeze(y, one) z = Mul(t, u) }",
-        ),
-        Example(
-            'agraph (float[a,b] x, float[b] y) => (float[a,b] z) { z = Einsum <equation = "ij,j->ij"> (x, y) }',
-            "{ z = Mul(x, y) }",
-        ),
+    examples = Example.pairs(
+        'agraph (float[a,b] x, float[a,c] y) => (float[a,b,c] z) { z = Einsum <equation = "bi,bj->bij"> (x, y) }',
+        "<int64[1] two = {2}, int64[1] one = {1}> { t = Unsqueeze(x, two) u = Unsqueeze(y, one) z = Mul(t, u) }",
+        'agraph (float[a,b] x, float[b] y) => (float[a,b] z) { z = Einsum <equation = "ij,j->ij"> (x, y) }',
+        "{ z = Mul(x, y) }",
     )
 
 

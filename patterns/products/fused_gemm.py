@@ -24,13 +24,9 @@ class FusedGemmPattern(_FusedActivation):
         return {f"activation_{name}": value for name, value in values.items()}
 
     _start = "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y)"
-    examples = (
-        Example(
-            f"{_start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
-            '{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }',
-        ),
-        Example(
-            f"{_start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
-            '{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", activation_alpha = 0.25> (x, w) }',
-        ),
+    examples = Example.pairs(
+        f"{_start} {{ t = Gemm <transB = 1> (x, w, b) y = Relu(t) }}",
+        '{ y = com.microsoft.FusedGemm <transB = 1, activation = "Relu"> (x, w, b) }',
+        f"{_start} {{ t = Gemm <transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (t) }}",
+        '{ y = com.microsoft.FusedGemm <transB = 1, activation = "LeakyRelu", activation_alpha = 0.25> (x, w) }',
     )

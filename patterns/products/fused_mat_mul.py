@@ -66,17 +66,13 @@ class FusedMatMulPattern(_TransposedOperand):
             return self.none(m.nodes[-1], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
         return m.derive(fused=fused)
 
-    examples = (
-        Example(
-            "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
-            "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
-            "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
-        ),
-        Example(
-            "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
-            "{ t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
-            "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,h,q,8] x, float[a,h,k,8] w) => (float[a,h,q,k] y) "
+        "{ t = Transpose <perm = [0, 1, 3, 2]> (w) y = MatMul(x, t) }",
+        "{ y = com.microsoft.FusedMatMul <transB = 1> (x, w) }",
+        "agraph (float[a,8,q] x, float[a,8,k] w) => (float[a,q,k] y) "
+        "{ t = Transpose <perm = [0, 2, 1]> (x) y = com.microsoft.FusedMatMul <alpha = 0.5> (t, w) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.5, transA = 1> (x, w) }",
     )
 
 
@@ -193,16 +189,12 @@ class FusedMatMulDivPattern(_FusedFactor):
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, s: Scalar) -> Symbol:
         return (g.op.Div if g.option("division") else g.op.Mul)(self.product(g, a, b), s)
 
-    examples = (
-        Example(
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { t = MatMul(x, w) y = Div(t, s) }",
-            "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
-        ),
-        Example(
-            "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
-            "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
-            "{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 1.0> (x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {8}> { t = MatMul(x, w) y = Div(t, s) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
+        "agraph (float[a,q,8] x, float[a,k,8] w) => (float[a,q,k] y) <float[1] s = {2}> "
+        "{ t = com.microsoft.FusedMatMul <transB = 1, alpha = 0.5> (x, w) y = Mul(s, t) }",
+        "{ y = com.microsoft.FusedMatMul <transB = 1, alpha = 1.0> (x, w) }",
     )
 
 
@@ -225,14 +217,10 @@ class FusedMatMulx2Pattern(_FusedFactor):
         left, right = (a, scale(b, s)) if g.option("right") else (scale(a, s), b)
         return self.product(g, left, right)
 
-    examples = (
-        Example(
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { t = Mul(x, s) y = MatMul(t, w) }",
-            "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
-        ),
-        Example(
-            "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
-            "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",
-            "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {0.5}> { t = Mul(x, s) y = MatMul(t, w) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.5> (x, w) }",
+        "agraph (float[a,q,8] x, float[a,8,k] w) => (float[a,q,k] y) <float s = {4}> "
+        "{ t = Div(w, s) y = com.microsoft.FusedMatMul <alpha = 0.5> (x, t) }",
+        "{ y = com.microsoft.FusedMatMul <alpha = 0.125> (x, w) }",
     )

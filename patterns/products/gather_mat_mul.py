@@ -49,8 +49,7 @@ class GatherMatMulPattern(PatternOptimization):
 
     _start = (
         "agraph (int64[b,s] i, float[b,s,256] x) => (float[b,s,256] e, float[b,s,256] y) "
-        "<float o = {0}, float u = {1}, float n = {256}, int64[2] c = {-1, 1}, int64[1] m = {256}, "
-        "int64[2] f = {-1, 256}> "
+        "<float o = {0}, float u = {1}, float n = {256}, int64[2] c = {-1, 1}, int64[1] m = {256}, int64[2] f = {-1, 256}> "
         "{ r = Range(o, n, u) a = Mul(r, r) k = Reshape(r, c) d = Mul(k, a) w = Sin(d) e = Gather <axis = 0> (w, i) "
     )
     examples = Example.only(

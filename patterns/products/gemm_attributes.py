@@ -52,16 +52,12 @@ class GemmMulPattern(_GemmAttributes):
             return self.none(m.nodes[0], msg="nothing may be summed")
         return m.derive(attributes={**given, **factors})
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) <float s = {0.5}> "
-            "{ t = Gemm <alpha = 3.0> (x, w, b) y = Mul(t, s) }",
-            "{ y = Gemm <alpha = 1.5, beta = 0.5> (x, w, b) }",
-        ),
-        Example(
-            "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float s = {4}> { t = MatMul(x, w) y = Div(t, s) }",
-            "{ y = Gemm <alpha = 0.25> (x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) <float s = {0.5}> "
+        "{ t = Gemm <alpha = 3.0> (x, w, b) y = Mul(t, s) }",
+        "{ y = Gemm <alpha = 1.5, beta = 0.5> (x, w, b) }",
+        "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float s = {4}> { t = MatMul(x, w) y = Div(t, s) }",
+        "{ y = Gemm <alpha = 0.25> (x, w) }",
     )
 
 
@@ -88,16 +84,12 @@ class GemmTransposePattern(_GemmAttributes):
         turned = {"transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)}
         return m.derive(a=m.b, b=m.a, attributes={**given, **turned})
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
-            "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
-            "<float[1] c = {2}> { y = Gemm <transA = 0, transB = 1> (w, x, c) }",
-        ),
-        Example(
-            "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) y = Transpose <perm = [1, 0]> (t) }",
-            "{ y = Gemm <transA = 1, transB = 1> (w, x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[3,4] w) => (float[3,n] y) <float[1] c = {2}> "
+        "{ t = Gemm <transB = 1> (x, w, c) y = Transpose <perm = [1, 0]> (t) }",
+        "<float[1] c = {2}> { y = Gemm <transA = 0, transB = 1> (w, x, c) }",
+        "agraph (float[n,4] x, float[4,3] w) => (float[3,n] y) { t = MatMul(x, w) y = Transpose <perm = [1, 0]> (t) }",
+        "{ y = Gemm <transA = 1, transB = 1> (w, x) }",
     )
 
 
@@ -129,16 +121,12 @@ class TransposeGemmPattern(_TransposedMatrix):
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
         return g.op.Gemm(*self.operands(g, a, b), c, attributes=g.capture("attributes"))  # (1)
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
-            "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, b) }",
-            "{ y = Gemm <transB = 0, alpha = 0.5> (x, w, b) }",
-        ),
-        Example(
-            "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = Gemm(t, w) }",
-            "{ y = Gemm <transA = 1> (x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[4,3] w, float[3] b) => (float[n,3] y) "
+        "{ t = Transpose <perm = [1, 0]> (w) y = Gemm <transB = 1, alpha = 0.5> (x, t, b) }",
+        "{ y = Gemm <transB = 0, alpha = 0.5> (x, w, b) }",
+        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = Gemm(t, w) }",
+        "{ y = Gemm <transA = 1> (x, w) }",
     )
 
 
@@ -158,13 +146,9 @@ class TransposeMatMulPattern(_TransposedMatrix):
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
         return g.op.MatMul(*self.operands(g, a, b))  # `TransposeGemmPattern` merges the other operand
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
-            "{ y = Gemm <transB = 1> (x, w) }",
-        ),
-        Example(
-            "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = MatMul(t, w) }",
-            "{ y = Gemm <transA = 1> (x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (w) y = MatMul(x, t) }",
+        "{ y = Gemm <transB = 1> (x, w) }",
+        "agraph (float[4,n] x, float[4,3] w) => (float[n,3] y) { t = Transpose <perm = [1, 0]> (x) y = MatMul(t, w) }",
+        "{ y = Gemm <transA = 1> (x, w) }",
     )

@@ -45,16 +45,12 @@ class GemmAddPattern(_GemmSum):
         y = g.op.Gemm(a, b, None, attributes=g.capture("attributes"))
         return g.op.Sum(y, c) if g.option("several") else g.op.Add(y, c)  # (1)
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y) "
-            "{ t = Gemm <transB = 1, beta = 0.5> (x, w) y = Add(b, t) }",
-            "{ y = Gemm <transB = 1> (x, w, b) }",
-        ),
-        Example(
-            "agraph (float[n,4] x, float[4,3] w, float[n,3] z) => (float[n,3] y) { t = Gemm(x, w) y = Sum(t, z) }",
-            "{ y = Gemm(x, w, z) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[3,4] w, float[3] b) => (float[n,3] y) "
+        "{ t = Gemm <transB = 1, beta = 0.5> (x, w) y = Add(b, t) }",
+        "{ y = Gemm <transB = 1> (x, w, b) }",
+        "agraph (float[n,4] x, float[4,3] w, float[n,3] z) => (float[n,3] y) { t = Gemm(x, w) y = Sum(t, z) }",
+        "{ y = Gemm(x, w, z) }",
     )
 
 

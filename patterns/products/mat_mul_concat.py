@@ -1,13 +1,13 @@
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import partial
 
 import numpy as np
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import axis_of
-from .._branches import Branch, alike, branch, frozen, put_in_place
-from .._folding import Array, constant
+from .._branches import Branch, alike, branch, frozen, joint
+from .._folding import constant
 
 
 class MatMulConcatPattern(PatternOptimization):
@@ -33,45 +33,28 @@ class MatMulConcatPattern(PatternOptimization):
         if rank is None or axis_of(g, node) != rank - 1:  # (1)
             return self.none(node, msg="it does not join operands along the last axis")
         branches = [branch(g, name, _key) for name in node.input]
-        part = alike([each if each is not None and _has_rows(g, each) else None for each in branches])
-        if part is None:  # (2)
+        found = alike([each if each is not None and _has_rows(g, each) else None for each in branches])
+        if found is None:  # (2)
             return self.none(node, msg="no operands side by side are products of one input that are treated alike")
-        joined = [each for each in branches[part] if each is not None]
+        part, joined = found
         firsts = [each.nodes[0] for each in joined]
-        weight = np.concatenate([_columns(g, first) for first in firsts], axis=1)
-        names = [
-            *zip(*(first.input[2:] for first in firsts), strict=True),
-            *zip(*(each.biases for each in joined), strict=True),
-        ]
+        axis = 0 if firsts[0].attribute.get("transB") else 1
+        weight = np.concatenate([constant(g, first.input[1]) for first in firsts], axis)
+        names = zip(*((*each.nodes[0].input[2:], *each.biases) for each in joined), strict=True)
         biases = [np.concatenate([constant(g, name).reshape(-1) for name in row]) for row in names]
         nodes = [*(each for one in joined for each in one.nodes), node]
-        return MatchResult(self, nodes, partial(self._join, part, joined[0], weight, biases))
+        return MatchResult(self, nodes, partial(joint, part, joined[0], weight, biases, len(firsts[0].input) - 2))
 
-    def _join(
-        self, part: slice, one: Branch, weight: Array, biases: Sequence[Array], g: PatternRewriter, *nodes: Node
-    ) -> list[Node]:
-        first, *following = one.nodes
-        rows = iter(biases)
-        shown = weight.T if first.attribute.get("transB") else weight
-        y = getattr(g.op, first.op_type)(first.input[0], shown, *(next(rows) for _ in first.input[2:]), **first.attribute)
-        for each in following:
-            y = g.op.Add(y, next(rows)) if each.op_type == "Add" else getattr(g.op, each.op_type)(y, **each.attribute)
-        return put_in_place(g, nodes[-1], part, y)
-
-    examples = (
-        Example(
-            "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
-            "float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) r = Add(p, b) s = Add(c, q) "
-            "t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
-            "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
-        ),
-        Example(
-            "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
-            "float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) q = Gemm <transB = 1> (x, w, c) "
-            "y = Concat <axis = 1> (x, p, q) }",
-            "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { p = Gemm <transB = 1> (x, w, b) "
-            "y = Concat <axis = 1> (x, p) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,2] x) => (float[n,3] y) <float[2,1] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
+        "float[1] b = {7}, float[2] c = {8, 9}> { p = MatMul(x, v) q = MatMul(x, w) r = Add(p, b) s = Add(c, q) "
+        "t = Tanh(r) u = Tanh(s) y = Concat <axis = -1> (t, u) }",
+        "<float[2,3] w = {1, 3, 4, 2, 5, 6}, float[3] b = {7, 8, 9}> { p = MatMul(x, w) r = Add(p, b) y = Tanh(r) }",
+        "agraph (float[n,2] x) => (float[n,5] y) <float[1,2] v = {1, 2}, float[2,2] w = {3, 4, 5, 6}, "
+        "float[1] b = {7}, float[2] c = {8, 9}> { p = Gemm <transB = 1> (x, v, b) q = Gemm <transB = 1> (x, w, c) "
+        "y = Concat <axis = 1> (x, p, q) }",
+        "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] b = {7, 8, 9}> { p = Gemm <transB = 1> (x, w, b) "
+        "y = Concat <axis = 1> (x, p) }",
     )
 
 
@@ -83,12 +66,6 @@ def _key(g: GraphView, node: Node) -> Hashable:
     if g.info(weight).rank != 2 or not g.is_constant(weight) or not g.is_used_only_by(weight, node):
         return None
     return node.op_type, x, len(node.input), frozen(node.attribute)
-
-
-def _columns(g: GraphView, product: Node) -> Array:
-    """The weight of a product, one column for each of the result."""
-    weight = constant(g, product.input[1])
-    return weight.T if product.attribute.get("transB") else weight
 
 
 def _has_rows(g: GraphView, branch: Branch) -> bool:

@@ -72,31 +72,23 @@ class MatMulMulPattern(PatternOptimization):
             made.append(g.make_node(node.op_type, inputs, [renamed.get(name, name) for name in node.output], **node.attribute))
         return made
 
-    examples = (
-        Example(
-            "agraph (float[a,b,2] x) => (float[a,b,2,2] y) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
-            "float[4] c = {1, 2, 3, 4}, int64[4] s = {0, 0, 2, 2}, float h = {0.5}> "
-            "{ t = MatMul(x, w) u = Add(t, c) v = Reshape(u, s) z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, h) }",
-            "<float[2,4] w = {0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4}, float[4] c = {0.5, 1, 1.5, 2}, int64[4] s = {0, 0, 2, 2}> { "
-            "t = MatMul(x, w) u = Add(t, c) v = Reshape(u, s) y = Transpose <perm = [0, 1, 3, 2]> (v) }",
-        ),
-        Example(
-            "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w = {2, 4, 6, 8}, float[1] d = {2}> "
-            "{ t = MatMul(x, w) y = Div(t, d) }",
-            "<float[2,2] w = {1, 2, 3, 4}> { y = MatMul(x, w) }",
-        ),
-        Example(
-            "agraph (float[a,2] x, float[a,1,2,c] z) => (float[a,1,3,c] y) <float[2,6] w = {2,4,6,8,1,3,5,7,9,2,1,3}, "
-            "int64[4] s = {0,1,2,3}, float d = {2}> "
-            "{ t = MatMul(x, w) r = Reshape(t, s) q = Transpose <perm = [0, 1, 3, 2]> (r) m = MatMul(q, z) y = Div(m, d) }",
-            "<float[2,6] w = {1,2,3,4,0.5,1.5,2.5,3.5,4.5,1,0.5,1.5}, int64[4] s = {0,1,2,3}> { t = MatMul(x, w) "
-            "r = Reshape(t, s) q = Transpose <perm = [0, 1, 3, 2]> (r) y = MatMul(q, z) }",
-        ),
-        Example(
-            "agraph (float[a,2] x, float[a,4] c, float[a,4] d) => (float[a,4] y) <float[2,4] w = {2,4,6,8,1,3,5,7}, "
-            "int64[2] k = {2, 2}, float h = {0.5}> { t = MatMul(x, w) p, q = Split <axis = 1> (t, k) n = Neg(q) "
-            "r = Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) s = Add(u, v) y = Mul(s, h) }",
-            "<float[2,4] w = {1,2,3,4,0.5,1.5,2.5,3.5}, int64[2] k = {2, 2}> { t = MatMul(x, w) p, "
-            "q = Split <axis = 1> (t, k) n = Neg(q) r = Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) y = Add(u, v) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,2] x) => (float[a,b,2,2] y) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
+        "float[4] c = {1, 2, 3, 4}, int64[4] s = {0, 0, 2, 2}, float h = {0.5}> "
+        "{ t = MatMul(x, w) u = Add(t, c) v = Reshape(u, s) z = Transpose <perm = [0, 1, 3, 2]> (v) y = Mul(z, h) }",
+        "<float[2,4] w = {0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4}, float[4] c = {0.5, 1, 1.5, 2}, int64[4] s = {0, 0, 2, 2}> { "
+        "t = MatMul(x, w) u = Add(t, c) v = Reshape(u, s) y = Transpose <perm = [0, 1, 3, 2]> (v) }",
+        "agraph (float[a,2] x) => (float[a,2] y) <float[2,2] w = {2, 4, 6, 8}, float[1] d = {2}> "
+        "{ t = MatMul(x, w) y = Div(t, d) }",
+        "<float[2,2] w = {1, 2, 3, 4}> { y = MatMul(x, w) }",
+        "agraph (float[a,2] x, float[a,1,2,c] z) => (float[a,1,3,c] y) <float[2,6] w = {2,4,6,8,1,3,5,7,9,2,1,3}, "
+        "int64[4] s = {0,1,2,3}, float d = {2}> "
+        "{ t = MatMul(x, w) r = Reshape(t, s) q = Transpose <perm = [0, 1, 3, 2]> (r) m = MatMul(q, z) y = Div(m, d) }",
+        "<float[2,6] w = {1,2,3,4,0.5,1.5,2.5,3.5,4.5,1,0.5,1.5}, int64[4] s = {0,1,2,3}> { t = MatMul(x, w) "
+        "r = Reshape(t, s) q = Transpose <perm = [0, 1, 3, 2]> (r) y = MatMul(q, z) }",
+        "agraph (float[a,2] x, float[a,4] c, float[a,4] d) => (float[a,4] y) <float[2,4] w = {2,4,6,8,1,3,5,7}, "
+        "int64[2] k = {2, 2}, float h = {0.5}> { t = MatMul(x, w) p, q = Split <axis = 1> (t, k) n = Neg(q) "
+        "r = Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) s = Add(u, v) y = Mul(s, h) }",
+        "<float[2,4] w = {1,2,3,4,0.5,1.5,2.5,3.5}, int64[2] k = {2, 2}> { t = MatMul(x, w) p, "
+        "q = Split <axis = 1> (t, k) n = Neg(q) r = Concat <axis = 1> (n, p) u = Mul(t, c) v = Mul(r, d) y = Add(u, v) }",
     )

@@ -97,17 +97,13 @@ class MatMulSplitPattern(PatternOptimization):
             return [*g.created, g.make_node("Identity", [y], outputs)]
         return [*g.created, g.make_node_check_opset("Split", [y], outputs, axis=axis, split=sizes)]
 
-    examples = (
-        Example(
-            "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
-            "float[4] c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { m = MatMul(x, w) s = Add(m, c) "
-            "y, u, z = Split <axis = -1> (s, n) }",
-            "<float[2,2] w = {1, 4, 5, 8}, float[2] c = {1, 4}, int64[2] n = {1, 1}> { m = MatMul(x, w) s = Add(m, c) y, "
-            "z = Split <axis = 2> (s, n) }",
-        ),
-        Example(
-            "agraph (float[a,2] x) => (float[a,1] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] c = {1, 2, 3}, "
-            "int64[2] n = {2, 1}> { s = Gemm <transB = 1> (x, w, c) u, y = Split <axis = 1> (s, n) }",
-            "<float[1,2] w = {5, 6}, float[1] c = {3}> { y = Gemm <transB = 1> (x, w, c) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
+        "float[4] c = {1, 2, 3, 4}, int64[3] n = {1, 2, 1}> { m = MatMul(x, w) s = Add(m, c) "
+        "y, u, z = Split <axis = -1> (s, n) }",
+        "<float[2,2] w = {1, 4, 5, 8}, float[2] c = {1, 4}, int64[2] n = {1, 1}> { m = MatMul(x, w) s = Add(m, c) y, "
+        "z = Split <axis = 2> (s, n) }",
+        "agraph (float[a,2] x) => (float[a,1] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[3] c = {1, 2, 3}, "
+        "int64[2] n = {2, 1}> { s = Gemm <transB = 1> (x, w, c) u, y = Split <axis = 1> (s, n) }",
+        "<float[1,2] w = {5, 6}, float[1] c = {3}> { y = Gemm <transB = 1> (x, w, c) }",
     )

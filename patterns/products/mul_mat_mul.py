@@ -47,15 +47,11 @@ class MulMatMulPattern(PatternOptimization):
         product = replaced_by(node.op_type, found.source, scaled, *node.input[2:], **node.attribute)
         return MatchResult(self, [*found.nodes[::-1], node], product)
 
-    examples = (
-        Example(
-            "agraph (float[a,b,2] x) => (float[a,b,3] y) <float[2] s = {2, 4}, float[2,3] w = {1, 2, 3, 4, 5, 6}> "
-            "{ t = Mul(s, x) y = MatMul(t, w) }",
-            "<float[2,3] w = {2, 4, 6, 16, 20, 24}> { y = MatMul(x, w) }",
-        ),
-        Example(
-            "agraph (float[a,2] x, float[1] c) => (float[a,1] y) <float s = {2}, float[1,2] w = {2, 4}> "
-            "{ t = Div(x, s) y = Gemm <transB = 1> (t, w, c) }",
-            "<float[1,2] w = {1, 2}> { y = Gemm <transB = 1> (x, w, c) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,2] x) => (float[a,b,3] y) <float[2] s = {2, 4}, float[2,3] w = {1, 2, 3, 4, 5, 6}> "
+        "{ t = Mul(s, x) y = MatMul(t, w) }",
+        "<float[2,3] w = {2, 4, 6, 16, 20, 24}> { y = MatMul(x, w) }",
+        "agraph (float[a,2] x, float[1] c) => (float[a,1] y) <float s = {2}, float[1,2] w = {2, 4}> "
+        "{ t = Div(x, s) y = Gemm <transB = 1> (t, w, c) }",
+        "<float[1,2] w = {1, 2}> { y = Gemm <transB = 1> (x, w, c) }",
     )

@@ -45,15 +45,11 @@ class MulMulMatMulPattern(EasyPatternOptimization):
         right = g.op.Transpose(b, perm=perm) if turned else b
         return g.op.MatMul(g.op.Mul(a, factor), right)
 
-    examples = (
-        Example(
-            "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> "
-            "{ p = Mul(x, s) q = Mul(z, t) y = MatMul(p, q) }",
-            "<float s = {0.125}> { p = Mul(x, s) y = MatMul(p, z) }",
-        ),
-        Example(
-            "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,b,c] y) <float s = {0.5}> "
-            "{ p = Mul(x, s) q = Mul(z, s) t = Transpose <perm = [0, 2, 1]> (q) y = MatMul(p, t) }",
-            "<float s = {0.25}> { p = Mul(x, s) t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(p, t) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> "
+        "{ p = Mul(x, s) q = Mul(z, t) y = MatMul(p, q) }",
+        "<float s = {0.125}> { p = Mul(x, s) y = MatMul(p, z) }",
+        "agraph (float[a,b,4] x, float[a,c,4] z) => (float[a,b,c] y) <float s = {0.5}> "
+        "{ p = Mul(x, s) q = Mul(z, s) t = Transpose <perm = [0, 2, 1]> (q) y = MatMul(p, t) }",
+        "<float s = {0.25}> { p = Mul(x, s) t = Transpose <perm = [0, 2, 1]> (z) y = MatMul(p, t) }",
     )

@@ -50,7 +50,6 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
 
     examples = Example.only(
         "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) "
-        "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> "
-        "{ f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
+        "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> { f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
         "{ p = MatMul(x, w) y = Add(p, b) }",
     )

@@ -63,26 +63,17 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
         product = g.op.MatMul(*names)
         return g.op.Reshape(product, np.array(target, np.int64)) if place == 2 else product
 
-    examples = (
-        Example(
-            "agraph (float[a,2,3,4] x, float[a,2,4,5] z) => (float[a,2,3,5] y) "
-            "<int64[3] p = {-1, 3, 4}, int64[3] q = {-1, 4, 5}, int64[4] r = {-1, 2, 3, 5}> "
-            "{ s = Reshape(x, p) t = Reshape(z, q) u = MatMul(s, t) y = Reshape(u, r) }",
-            "{ y = MatMul(x, z) }",
-        ),
-        Example(
-            "agraph (float[a,5,4] x, float[4,3] w) => (float[a,5,3] y) <int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> "
-            "{ f = Reshape(x, s) p = MatMul(f, w) y = Reshape(p, t) }",
-            "{ y = MatMul(x, w) }",
-        ),
-        Example(
-            "agraph (float[a,2,3,4] x, float[a,2,4,5] z) => (float[c,3,5] y) <int64[3] p = {-1, 3, 4}, "
-            "int64[3] q = {-1, 4, 5}> { s = Reshape(x, p) t = Reshape(z, q) y = MatMul(s, t) }",
-            "<int64[3] r = {-1, 3, 5}> { t = MatMul(x, z) y = Reshape(t, r) }",
-        ),
-        Example(
-            "agraph (float[6,3,4] x, float[2,3,4,5] z) => (float[2,3,3,5] y) <int64[3] p = {6, 4, 5}, "
-            "int64[4] r = {2, 3, 3, 5}> { t = Reshape(z, p) u = MatMul(x, t) y = Reshape(u, r) }",
-            "<int64[4] r = {2, 3, 3, 4}> { t = Reshape(x, r) y = MatMul(t, z) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2,3,4] x, float[a,2,4,5] z) => (float[a,2,3,5] y) <int64[3] p = {-1, 3, 4}, int64[3] q = {-1, 4, 5}, "
+        "int64[4] r = {-1, 2, 3, 5}> { s = Reshape(x, p) t = Reshape(z, q) u = MatMul(s, t) y = Reshape(u, r) }",
+        "{ y = MatMul(x, z) }",
+        "agraph (float[a,5,4] x, float[4,3] w) => (float[a,5,3] y) <int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> "
+        "{ f = Reshape(x, s) p = MatMul(f, w) y = Reshape(p, t) }",
+        "{ y = MatMul(x, w) }",
+        "agraph (float[a,2,3,4] x, float[a,2,4,5] z) => (float[c,3,5] y) <int64[3] p = {-1, 3, 4}, "
+        "int64[3] q = {-1, 4, 5}> { s = Reshape(x, p) t = Reshape(z, q) y = MatMul(s, t) }",
+        "<int64[3] r = {-1, 3, 5}> { t = MatMul(x, z) y = Reshape(t, r) }",
+        "agraph (float[6,3,4] x, float[2,3,4,5] z) => (float[2,3,3,5] y) <int64[3] p = {6, 4, 5}, "
+        "int64[4] r = {2, 3, 3, 5}> { t = Reshape(z, p) u = MatMul(x, t) y = Reshape(u, r) }",
+        "<int64[4] r = {2, 3, 3, 4}> { t = Reshape(x, r) y = MatMul(t, z) }",
     )

@@ -56,19 +56,15 @@ class GemmBatchNormalizationPattern(_ScaledWeight):
     def apply_pattern(self, g: PatternRewriter, a: str, weight: Array, bias: Array, given: dict[str, Any]) -> str:
         return g.op.Gemm(a, weight, bias, **given)
 
-    examples = (
-        Example(
-            "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] c = {1, 1}, "
-            "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
-            "{ t = Gemm <transB = 1> (x, w, c) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
-            "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {0, 3}> { y = Gemm <transB = 1, beta = 1.0> (x, w, c) }",
-        ),
-        Example(
-            "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, "
-            "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
-            "{ t = MatMul(x, w) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
-            "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}> { y = Gemm <beta = 1.0> (x, w, c) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] c = {1, 1}, "
+        "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
+        "{ t = Gemm <transB = 1> (x, w, c) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
+        "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {0, 3}> { y = Gemm <transB = 1, beta = 1.0> (x, w, c) }",
+        "agraph (float[n,2] x) => (float[n,2] y) <float[2,2] w = {1, 2, 3, 4}, "
+        "float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}> "
+        "{ t = MatMul(x, w) y = BatchNormalization <epsilon = 0.25> (t, s, o, m, v) }",
+        "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}> { y = Gemm <beta = 1.0> (x, w, c) }",
     )
 
 
@@ -115,19 +111,14 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
         "<float[2,2] w = {1, 2, 3, 4}, float[2] s = {2, 4}, float[2] o = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
     )
     _after = "<float[2,2] w = {2, 4, 6, 8}, float[2] c = {-2, 1}"
-    examples = (
-        Example(
-            f"agraph (float[a,b,2] x) => (float[c,2] y) {_before}> {{ t = MatMul(x, w) f = Flatten <axis = 2> (t) "
-            "y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
-            f"agraph (float[a,b,2] x) => (float[c,2] y) {_after}> "
-            "{ t = MatMul(x, w) u = Add(t, c) y = Flatten <axis = 2> (u) }",
-        ),
-        Example(
-            f"agraph (float[a,b,2] x) => (float[c,2] y) {_before}, int64[2] z = {{-1, 2}}> {{ t = MatMul(x, w) "
-            "f = Reshape(t, z) y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
-            f"agraph (float[a,b,2] x) => (float[c,2] y) {_after}, int64[2] z = {{-1, 2}}> "
-            "{ t = MatMul(x, w) u = Add(t, c) y = Reshape(u, z) }",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[a,b,2] x) => (float[c,2] y) {_before}> {{ t = MatMul(x, w) f = Flatten <axis = 2> (t) "
+        "y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
+        f"agraph (float[a,b,2] x) => (float[c,2] y) {_after}> {{ t = MatMul(x, w) u = Add(t, c) y = Flatten <axis = 2> (u) }}",
+        f"agraph (float[a,b,2] x) => (float[c,2] y) {_before}, int64[2] z = {{-1, 2}}> {{ t = MatMul(x, w) "
+        "f = Reshape(t, z) y = BatchNormalization <epsilon = 0.25> (f, s, o, m, v) }",
+        f"agraph (float[a,b,2] x) => (float[c,2] y) {_after}, int64[2] z = {{-1, 2}}> "
+        "{ t = MatMul(x, w) u = Add(t, c) y = Reshape(u, z) }",
     )
 
 
@@ -166,16 +157,11 @@ class MatMulAddMulPattern(_ScaledWeight):
         product = g.op.MatMul(x, weight)
         return g.op.Add(product, shift) if biased else product
 
-    examples = (
-        Example(
-            "agraph (float[a,b,2] x) => (float[a,b,2] y) "
-            "<float[2,2] w = {1, 2, 3, 4}, float[2] c = {5, 6}, float[2] s = {2, 0.5}> "
-            "{ t = MatMul(x, w) u = Add(t, c) y = Mul(s, u) }",
-            "<float[2,2] w = {2, 1, 6, 2}, float[2] c = {10, 3}> { t = MatMul(x, w) y = Add(t, c) }",
-        ),
-        Example(
-            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, float[1,2] s = {2, 0.5}> "
-            "{ t = MatMul(x, w) y = Mul(t, s) }",
-            "<float[2,2] w = {2, 1, 6, 2}> { y = MatMul(x, w) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, "
+        "float[2] c = {5, 6}, float[2] s = {2, 0.5}> { t = MatMul(x, w) u = Add(t, c) y = Mul(s, u) }",
+        "<float[2,2] w = {2, 1, 6, 2}, float[2] c = {10, 3}> { t = MatMul(x, w) y = Add(t, c) }",
+        "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[2,2] w = {1, 2, 3, 4}, float[1,2] s = {2, 0.5}> "
+        "{ t = MatMul(x, w) y = Mul(t, s) }",
+        "<float[2,2] w = {2, 1, 6, 2}> { y = MatMul(x, w) }",
     )

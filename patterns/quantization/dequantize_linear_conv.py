@@ -72,17 +72,13 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
 
     _start = "agraph (float[n,1,h,w] x) => (float[n,2,h,w] y) <int8[2,1,1,1] k = {5, -6}, int8[2] o = {0, 0}"
     _norm = "float[2] a = {2, 4}, float[2] e = {0, 1}, float[2] m = {1, 0}, float[2] v = {0.75, 3.75}"
-    examples = (
-        Example(
-            f"{_start}, float t = {{0.5}}, {_norm}> {{ d = DequantizeLinear(k, t) c = Conv(x, d) "
-            "y = BatchNormalization <epsilon = 0.25> (c, a, e, m, v) }",
-            f"{_start}, float[2] t = {{1, 1}}, float[2] b = {{-2, 1}}> "
-            "{ d = DequantizeLinear <axis = 0> (k, t, o) y = Conv(x, d, b) }",
-        ),
-        Example(
-            f"{_start}, float[2] t = {{0.5, 0.25}}, float[2] b = {{1, 2}}, float[2,1,1] f = {{3, 4}}> "
-            "{ d = DequantizeLinear <axis = 0> (k, t, o) c = Conv(x, d, b) y = Mul(f, c) }",
-            f"{_start}, float[2] t = {{1.5, 1}}, float[2] b = {{3, 8}}> "
-            "{ d = DequantizeLinear <axis = 0> (k, t, o) y = Conv(x, d, b) }",
-        ),
+    examples = Example.pairs(
+        f"{_start}, float t = {{0.5}}, {_norm}> {{ d = DequantizeLinear(k, t) c = Conv(x, d) "
+        "y = BatchNormalization <epsilon = 0.25> (c, a, e, m, v) }",
+        f"{_start}, float[2] t = {{1, 1}}, float[2] b = {{-2, 1}}> "
+        "{ d = DequantizeLinear <axis = 0> (k, t, o) y = Conv(x, d, b) }",
+        f"{_start}, float[2] t = {{0.5, 0.25}}, float[2] b = {{1, 2}}, float[2,1,1] f = {{3, 4}}> "
+        "{ d = DequantizeLinear <axis = 0> (k, t, o) c = Conv(x, d, b) y = Mul(f, c) }",
+        f"{_start}, float[2] t = {{1.5, 1}}, float[2] b = {{3, 8}}> "
+        "{ d = DequantizeLinear <axis = 0> (k, t, o) y = Conv(x, d, b) }",
     )

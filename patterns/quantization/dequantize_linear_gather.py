@@ -67,15 +67,10 @@ class DequantizeLinearGatherPattern(EasyPatternOptimization):
     _tables = "<int8[3,2] w = {1, 2, 3, 4, 5, 6}, float s = {0.5}, float[2] t = {0.5, 0.1}, int8[2] o = {3, -4}>"
     _one = f"agraph (int64[2] i) => (float[2,2] y) {_tables}"
     _two = f"agraph (int64[1,2] i) => (float[1,2,2] y) {_tables}"
-    examples = (
-        Example(
-            f"{_one} {{ d = DequantizeLinear(w, s) y = Gather(d, i) }}",
-            f"{_one} {{ g = Gather(w, i) y = DequantizeLinear(g, s) }}",
-            ranges=(("i", -3, 2),),
-        ),
-        Example(
-            f"{_two} {{ d = DequantizeLinear(w, t, o) y = Gather(d, i) }}",
-            f"{_two} {{ g = Gather(w, i) y = DequantizeLinear <axis = 2> (g, t, o) }}",
-            ranges=(("i", -3, 2),),
-        ),
+    examples = Example.pairs(
+        f"{_one} {{ d = DequantizeLinear(w, s) y = Gather(d, i) }}",
+        f"{_one} {{ g = Gather(w, i) y = DequantizeLinear(g, s) }}",
+        f"{_two} {{ d = DequantizeLinear(w, t, o) y = Gather(d, i) }}",
+        f"{_two} {{ g = Gather(w, i) y = DequantizeLinear <axis = 2> (g, t, o) }}",
+        ranges=(("i", -3, 2),),
     )

@@ -73,19 +73,14 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
 
     _inputs = "agraph (uint8[n,4] a, float s, uint8 z) => (float[n,2] y) <float[2] t = {0.5, 0.25}"
     _biased = "agraph (uint8[n,4] a, float s, uint8 z, float[2] c) => (float[n,2] y) <float t = {0.5}"
-    examples = (
-        Example(
-            f"{_inputs}, int8[4,2] b = {{1, -2, 3, 4, 5, -6, 7, 8}}> {{ d = DequantizeLinear(a, s, z) "
-            "e = DequantizeLinear <axis = 1> (b, t) y = MatMul(d, e) }",
-            f"{_inputs}, int8[4,2] b = {{1, -2, 3, 4, 5, -6, 7, 8}}> {{ i = MatMulInteger(a, b, z) c = Cast <to = 1> (i) "
-            "p = Mul(s, t) y = Mul(c, p) }",
-            opset=13,
-        ),
-        Example(
-            f"{_biased}, int8[2,4] b = {{1, 3, 5, 7, -2, 4, -6, 8}}> {{ d = DequantizeLinear(a, s, z) "
-            "e = DequantizeLinear(b, t) y = Gemm <transB = 1> (d, e, c) }",
-            f"{_biased}, int8[4,2] b = {{1, -2, 3, 4, 5, -6, 7, 8}}> {{ i = MatMulInteger(a, b, z) f = Cast <to = 1> (i) "
-            "p = Mul(s, t) q = Mul(f, p) y = Add(q, c) }",
-            opset=13,
-        ),
+    examples = Example.pairs(
+        f"{_inputs}, int8[4,2] b = {{1, -2, 3, 4, 5, -6, 7, 8}}> {{ d = DequantizeLinear(a, s, z) "
+        "e = DequantizeLinear <axis = 1> (b, t) y = MatMul(d, e) }",
+        f"{_inputs}, int8[4,2] b = {{1, -2, 3, 4, 5, -6, 7, 8}}> {{ i = MatMulInteger(a, b, z) c = Cast <to = 1> (i) "
+        "p = Mul(s, t) y = Mul(c, p) }",
+        f"{_biased}, int8[2,4] b = {{1, 3, 5, 7, -2, 4, -6, 8}}> {{ d = DequantizeLinear(a, s, z) "
+        "e = DequantizeLinear(b, t) y = Gemm <transB = 1> (d, e, c) }",
+        f"{_biased}, int8[4,2] b = {{1, -2, 3, 4, 5, -6, 7, 8}}> {{ i = MatMulInteger(a, b, z) f = Cast <to = 1> (i) "
+        "p = Mul(s, t) q = Mul(f, p) y = Add(q, c) }",
+        opset=13,
     )

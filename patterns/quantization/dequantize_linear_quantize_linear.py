@@ -81,23 +81,15 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
             made.append(g.make_node(node.op_type, inputs, [names[node.output[0]]], **node.attribute))
         return [*made, g.make_node("Identity", [names[last.input[0]]], last.output)]
 
-    examples = (
-        Example(
-            "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <float s = {0.1}, uint8 z = {128}, int64[2] k = {2, -1}> "
-            "{ d = DequantizeLinear(x, s, z) t = Transpose <perm = [0, 2, 1]> (d) r = Reshape(t, k) "
-            "y = QuantizeLinear(r, s, z) }",
-            "<int64[2] k = {2, -1}> { t = Transpose <perm = [0, 2, 1]> (x) y = Reshape(t, k) }",
-        ),
-        Example(
-            "agraph (uint8[n,2,6] x, uint8[n,3,6] u) => (uint8[n,5,3] y) <float s = {0.25}, int64[3] k = {0, 2, 4}> "
-            "{ d = DequantizeLinear(x, s) e = DequantizeLinear(u, s) c = Concat <axis = 1> (d, e) "
-            "i = Gather <axis = 2> (c, k) y = QuantizeLinear(i, s) }",
-            "<int64[3] k = {0, 2, 4}> { c = Concat <axis = 1> (x, u) y = Gather <axis = 2> (c, k) }",
-        ),
-        Example(
-            "agraph (float[n] x) => (float[n] y) <float s = {0.1}, int8 z = {3}> "
-            "{ a = QuantizeLinear(x, s, z) d = DequantizeLinear(a, s, z) q = QuantizeLinear(d, s, z) "
-            "y = DequantizeLinear(q, s, z) }",
-            "<float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) y = DequantizeLinear(a, s, z) }",
-        ),
+    examples = Example.pairs(
+        "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <float s = {0.1}, uint8 z = {128}, int64[2] k = {2, -1}> "
+        "{ d = DequantizeLinear(x, s, z) t = Transpose <perm = [0, 2, 1]> (d) r = Reshape(t, k) y = QuantizeLinear(r, s, z) }",
+        "<int64[2] k = {2, -1}> { t = Transpose <perm = [0, 2, 1]> (x) y = Reshape(t, k) }",
+        "agraph (uint8[n,2,6] x, uint8[n,3,6] u) => (uint8[n,5,3] y) <float s = {0.25}, int64[3] k = {0, 2, 4}> "
+        "{ d = DequantizeLinear(x, s) e = DequantizeLinear(u, s) c = Concat <axis = 1> (d, e) "
+        "i = Gather <axis = 2> (c, k) y = QuantizeLinear(i, s) }",
+        "<int64[3] k = {0, 2, 4}> { c = Concat <axis = 1> (x, u) y = Gather <axis = 2> (c, k) }",
+        "agraph (float[n] x) => (float[n] y) <float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) "
+        "d = DequantizeLinear(a, s, z) q = QuantizeLinear(d, s, z) y = DequantizeLinear(q, s, z) }",
+        "<float s = {0.1}, int8 z = {3}> { a = QuantizeLinear(x, s, z) y = DequantizeLinear(a, s, z) }",
     )

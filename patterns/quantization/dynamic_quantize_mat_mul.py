@@ -32,13 +32,9 @@ class DynamicQuantizeMatMulPattern(EasyPatternOptimization):
     _operands = "agraph (float[n,4] x, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y)"
     _least = "agraph (float[2,n,4] x, uint8[4,3] b, float t) => (float[2,n,3] y)"
     _start = "i, s, u = DynamicQuantizeLinear(x)"
-    examples = (
-        Example(
-            f"{_operands} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u, v, k) }}",
-            "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }",
-        ),
-        Example(
-            f"{_least} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u) }}",
-            "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }",
-        ),
+    examples = Example.pairs(
+        f"{_operands} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u, v, k) }}",
+        "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t, v, k) }",
+        f"{_least} {{ {_start} y = com.microsoft.MatMulIntegerToFloat(i, b, s, t, u) }}",
+        "{ y = com.microsoft.DynamicQuantizeMatMul(x, b, t) }",
     )

@@ -60,15 +60,11 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
         return g.op.MatMulIntegerToFloat(a, b, left, right, za or None, zb or None, bias, domain="com.microsoft")
 
     _operands = "agraph (uint8[n,4] a, float s, uint8 u"
-    examples = (
-        Example(
-            f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
-            "{ i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) y = Add(q, k) }",
-            "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
-        ),
-        Example(
-            "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
-            "{ i = MatMulInteger(a, b) c = Cast <to = 1> (i) p = Mul(t, s) y = Mul(p, c) }",
-            "{ y = com.microsoft.MatMulIntegerToFloat(a, b, t, s) }",
-        ),
+    examples = Example.pairs(
+        f"{_operands}, int8[4,3] b, float[3] t, int8[3] v, float[3] k) => (float[n,3] y) "
+        "{ i = MatMulInteger(a, b, u, v) c = Cast <to = 1> (i) p = Mul(s, t) q = Mul(c, p) y = Add(q, k) }",
+        "{ y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, k) }",
+        "agraph (int8[2,n,4] a, float s, int8[4,3] b, float[1] t) => (float[2,n,3] y) "
+        "{ i = MatMulInteger(a, b) c = Cast <to = 1> (i) p = Mul(t, s) y = Mul(p, c) }",
+        "{ y = com.microsoft.MatMulIntegerToFloat(a, b, t, s) }",
     )

@@ -35,20 +35,12 @@ class QLinearPattern(_OnIntegers):
         "float[2] st = {0.13, 0.065}, int8[2] o = {0, 0}, uint8 u = {9}, int32[2] b = {30, -4}, float r = {2.71828}, "
         "uint8 v = {99}>"
     )
-    examples = (
-        Example(
-            f"{_two} {{ a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Add(a, b) "
-            "z = QuantizeLinear(c, r, u) }",
-            f"{_two} {{ z = com.microsoft.QLinearAdd(x, s, u, y, t, v, r, u) }}",
-        ),
-        Example(
-            f"{_images} {{ a = DequantizeLinear(x, s, u) k = DequantizeLinear <axis = 0> (w, t, o) "
-            "d = DequantizeLinear <axis = 0> (b, st) c = Conv(a, k, d) z = QuantizeLinear(c, r, v) }",
-            f"{_images} {{ z = QLinearConv(x, s, u, w, t, o, r, v, b) }}",
-        ),
-        Example(
-            f"{_product} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) "
-            "z = QuantizeLinear(c, r, o) }",
-            f"{_product} {{ z = QLinearMatMul(x, s, e, w, t, e, r, o) }}",
-        ),
+    examples = Example.pairs(
+        f"{_two} {{ a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v) c = Add(a, b) z = QuantizeLinear(c, r, u) }}",
+        f"{_two} {{ z = com.microsoft.QLinearAdd(x, s, u, y, t, v, r, u) }}",
+        f"{_images} {{ a = DequantizeLinear(x, s, u) k = DequantizeLinear <axis = 0> (w, t, o) "
+        "d = DequantizeLinear <axis = 0> (b, st) c = Conv(a, k, d) z = QuantizeLinear(c, r, v) }",
+        f"{_images} {{ z = QLinearConv(x, s, u, w, t, o, r, v, b) }}",
+        f"{_product} {{ a = DequantizeLinear(x, s) b = DequantizeLinear(w, t) c = MatMul(a, b) z = QuantizeLinear(c, r, o) }}",
+        f"{_product} {{ z = QLinearMatMul(x, s, e, w, t, e, r, o) }}",
     )

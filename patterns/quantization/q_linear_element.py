@@ -28,13 +28,9 @@ class QLinearElementPattern(_OnIntegers):
     _one = f"agraph (uint8[n,4] x) => (uint8[n,4] z) <{_stored}>"
     _joined = f"agraph (uint8[n,4] x, uint8[n,4] y) => (uint8[n,8] z) <{_stored}>"
     _both = "a = DequantizeLinear(x, s, u) b = DequantizeLinear(y, t, v)"
-    examples = (
-        Example(
-            f"{_one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) z = QuantizeLinear(b, t, v) }}",
-            f"{_one} {{ z = com.microsoft.QLinearLeakyRelu <alpha = 0.25> (x, s, u, t, v) }}",
-        ),
-        Example(
-            f"{_joined} {{ {_both} c = Concat <axis = 1> (a, b) z = QuantizeLinear(c, r, u) }}",
-            f"{_joined} {{ z = com.microsoft.QLinearConcat <axis = 1> (r, u, x, s, u, y, t, v) }}",
-        ),
+    examples = Example.pairs(
+        f"{_one} {{ a = DequantizeLinear(x, s, u) b = LeakyRelu <alpha = 0.25> (a) z = QuantizeLinear(b, t, v) }}",
+        f"{_one} {{ z = com.microsoft.QLinearLeakyRelu <alpha = 0.25> (x, s, u, t, v) }}",
+        f"{_joined} {{ {_both} c = Concat <axis = 1> (a, b) z = QuantizeLinear(c, r, u) }}",
+        f"{_joined} {{ z = com.microsoft.QLinearConcat <axis = 1> (r, u, x, s, u, y, t, v) }}",
     )

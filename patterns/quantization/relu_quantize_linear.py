@@ -35,14 +35,10 @@ class ReluQuantizeLinearPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, s: str, z: str, others: dict[str, Any]) -> str:
         return g.op.QuantizeLinear(x, s, z or None, **others)
 
-    examples = (
-        Example(
-            "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) y = QuantizeLinear(t, s) }",
-            "<float s = {0.1}> { y = QuantizeLinear(x, s) }",
-        ),
-        Example(
-            "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}, "
-            "float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) y = QuantizeLinear(t, s, z) }",
-            "<float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> { y = QuantizeLinear(x, s, z) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,4] x) => (uint8[n,4] y) <float s = {0.1}> { t = Relu(x) y = QuantizeLinear(t, s) }",
+        "<float s = {0.1}> { y = QuantizeLinear(x, s) }",
+        "agraph (float[n,2] x) => (int8[n,2] y) <float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}, "
+        "float low = {-14}, float high = {127.5}> { t = Clip(x, low, high) y = QuantizeLinear(t, s, z) }",
+        "<float[2] s = {0.5, 0.25}, int8[2] z = {-128, -100}> { y = QuantizeLinear(x, s, z) }",
     )

@@ -105,12 +105,15 @@ def _doubled(g: GraphView, node: Node) -> tuple[str | None, list[int]]:
 
 def joined_pairs(g: GraphView, node: Node) -> Node | None:
     """The producer of the tensor of shape (..., n, 2) that a Reshape makes (..., 2n) of, ``None`` if it does something else."""
-    if node.op_type != "Reshape" or node.domain:
-        return None
-    pairs, whole = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
-    if pairs is None or whole is None or len(pairs) < 2 or pairs[-1] != 2 or not isinstance(pairs[-2], int):
-        return None
-    return g.node_before(node.input[0]) if whole == (*pairs[:-2], 2 * pairs[-2]) else None
+    return g.node_before(node.input[0]) if is_op(node, "Reshape") and _are_pairs(g, node.input[0], node.output[0]) else None
+
+
+def _are_pairs(g: GraphView, name: str, whole: str) -> bool:
+    """Whether a tensor has the shape (..., n, 2), and another one the shape (..., 2n)."""
+    pairs = g.try_infer_shape(name) or ()
+    if len(pairs) < 2 or pairs[-1] != 2 or not isinstance(pairs[-2], int):
+        return False
+    return g.try_infer_shape(whole) == (*pairs[:-2], 2 * pairs[-2])
 
 
 def _last(g: GraphView, name: str) -> int | None:
@@ -208,10 +211,6 @@ def _column(g: GraphView, name: str, start: int) -> str | None:
 
 
 def _paired(g: GraphView, node: Node | None) -> str | None:
-    """The tensor of shape (..., 2n) that a Reshape makes (..., n, 2) of."""
-    if node is None or node.op_type != "Reshape" or node.domain:
-        return None
-    whole, pairs = g.try_infer_shape(node.input[0]), g.try_infer_shape(node.output[0])
-    if whole is None or pairs is None or len(pairs) != 5 or pairs[4] != 2 or not isinstance(pairs[3], int):
-        return None
-    return node.input[0] if whole == (*pairs[:3], 2 * pairs[3]) else None
+    """The tensor of four axes, (..., 2n), that a Reshape makes (..., n, 2) of."""
+    is_paired = is_op(node, "Reshape") and g.info(node.output[0]).rank == 5 and _are_pairs(g, node.output[0], node.input[0])
+    return node.input[0] if node is not None and is_paired else None

@@ -147,31 +147,23 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         return name
 
     _cut = "int64[1] o = {0}, int64[1] h = {2}, int64[1] e = {4}, int64[1] k = {3}"
-    examples = (
-        Example(
-            "agraph (float[b,3,s,4] x, float[1,s,2] f) => (float[b,3,s,4] y) <int64[1] one = {1}, " + _cut + "> "
-            "{ d = Concat <axis = -1> (f, f) c0 = Cos(d) s0 = Sin(d) c = Unsqueeze(c0, one) i = Unsqueeze(s0, one) "
-            "a = Slice(x, o, h, k) r = Slice(x, h, e, k) n = Neg(r) t = Concat <axis = -1> (n, a) "
-            "p = Mul(x, c) q = Mul(t, i) y = Add(p, q) }",
-            "agraph (float[b,3,s,4] x, float[1,s,2] f) => (float[b,3,s,4] y) <int64[2] ones = {1, 1}> "
-            "{ c = Cos(f) b = Shape <start = 0, end = 1> (x) t = Concat <axis = 0> (b, ones) p = Expand(c, t) "
-            "i = Sin(f) q = Expand(i, t) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
-            opset=23,
-        ),
-        Example(
-            "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) "
-            "<int64[2] sizes = {2, 2}> { l, r = Split <axis = 3> (x, sizes) lc = Mul(l, c) ri = Mul(r, i) p = Sub(lc, ri) "
-            "rc = Mul(r, c) li = Mul(l, i) q = Add(rc, li) y = Concat <axis = 3> (p, q) }",
-            "<int64[1] one = {1}> { p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
-            opset=23,
-        ),
-        Example(
-            "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[b,3,s,4] y) <int64[2] k = {1, 4}, "
-            "int64[5] r = {1, 1, 1, 1, 2}, int64[4] h = {0, 1, -1, 4}, int64[5] d = {0, 3, -1, 2, 2}, "
-            "int64[4] e = {0, 3, -1, 4}, int64[2] q = {1, 1}> { u = Unsqueeze(f, k) v = Tile(u, r) c = Reshape(v, h) "
-            "w = Unsqueeze(g, k) z = Tile(w, r) i = Reshape(z, h) p = Reshape(x, d) a, b = Split <axis = 4> (p, q) "
-            "n = Neg(b) t = Concat <axis = 4> (n, a) o = Reshape(t, e) l = Mul(x, c) m = Mul(o, i) y = Add(l, m) }",
-            "{ y = RotaryEmbedding <interleaved = 1> (x, f, g) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,3,s,4] x, float[1,s,2] f) => (float[b,3,s,4] y) <int64[1] one = {1}, " + _cut + "> "
+        "{ d = Concat <axis = -1> (f, f) c0 = Cos(d) s0 = Sin(d) c = Unsqueeze(c0, one) i = Unsqueeze(s0, one) "
+        "a = Slice(x, o, h, k) r = Slice(x, h, e, k) n = Neg(r) t = Concat <axis = -1> (n, a) "
+        "p = Mul(x, c) q = Mul(t, i) y = Add(p, q) }",
+        "agraph (float[b,3,s,4] x, float[1,s,2] f) => (float[b,3,s,4] y) <int64[2] ones = {1, 1}> "
+        "{ c = Cos(f) b = Shape <start = 0, end = 1> (x) t = Concat <axis = 0> (b, ones) p = Expand(c, t) "
+        "i = Sin(f) q = Expand(i, t) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
+        "agraph (float[b,3,s,4] x, float[b,1,s,2] c, float[b,1,s,2] i) => (float[b,3,s,4] y) "
+        "<int64[2] sizes = {2, 2}> { l, r = Split <axis = 3> (x, sizes) lc = Mul(l, c) ri = Mul(r, i) p = Sub(lc, ri) "
+        "rc = Mul(r, c) li = Mul(l, i) q = Add(rc, li) y = Concat <axis = 3> (p, q) }",
+        "<int64[1] one = {1}> { p = Squeeze(c, one) q = Squeeze(i, one) y = RotaryEmbedding <interleaved = 0> (x, p, q) }",
+        "agraph (float[b,3,s,4] x, float[b,s,2] f, float[b,s,2] g) => (float[b,3,s,4] y) <int64[2] k = {1, 4}, "
+        "int64[5] r = {1, 1, 1, 1, 2}, int64[4] h = {0, 1, -1, 4}, int64[5] d = {0, 3, -1, 2, 2}, "
+        "int64[4] e = {0, 3, -1, 4}, int64[2] q = {1, 1}> { u = Unsqueeze(f, k) v = Tile(u, r) c = Reshape(v, h) "
+        "w = Unsqueeze(g, k) z = Tile(w, r) i = Reshape(z, h) p = Reshape(x, d) a, b = Split <axis = 4> (p, q) "
+        "n = Neg(b) t = Concat <axis = 4> (n, a) o = Reshape(t, e) l = Mul(x, c) m = Mul(o, i) y = Add(l, m) }",
+        "{ y = RotaryEmbedding <interleaved = 1> (x, f, g) }",
+        opset=23,
     )

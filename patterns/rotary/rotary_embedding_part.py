@@ -72,19 +72,14 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         return g.op.Reshape(turned, np.array([0, 0, count, whole]))
 
     _start = "agraph (float[b,3,s,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,6] y)"
-    examples = (
-        Example(
-            _start + " <int64[2] sizes = {2, 4}> { p, r = Split <axis = 3> (x, sizes) t = RotaryEmbedding(p, c, i) "
-            "y = Concat <axis = -1> (t, r) }",
-            _start + " { y = RotaryEmbedding <interleaved = 0, rotary_embedding_dim = 2> (x, c, i) }",
-            opset=23,
-        ),
-        Example(
-            "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
-            "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
-            "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
-            "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) t = RotaryEmbedding <interleaved = 0, "
-            "num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
-            opset=23,
-        ),
+    examples = Example.pairs(
+        _start + " <int64[2] sizes = {2, 4}> { p, r = Split <axis = 3> (x, sizes) t = RotaryEmbedding(p, c, i) "
+        "y = Concat <axis = -1> (t, r) }",
+        _start + " { y = RotaryEmbedding <interleaved = 0, rotary_embedding_dim = 2> (x, c, i) }",
+        "agraph (float[b,s,3,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,s,3,6] y) <int64[2] sizes = {2, 4}, "
+        "int64[3] j = {0, 0, 6}, int64[4] k = {0, 0, 3, 2}> { p, r = Split <axis = 3> (x, sizes) q = Reshape(p, j) "
+        "t = RotaryEmbedding <num_heads = 3> (q, c, i) u = Reshape(t, k) y = Concat <axis = -1> (u, r) }",
+        "<int64[3] j = {0, 0, 18}, int64[4] k = {0, 0, 3, 6}> { q = Reshape(x, j) t = RotaryEmbedding <interleaved = 0, "
+        "num_heads = 3, rotary_embedding_dim = 2> (q, c, i) y = Reshape(t, k) }",
+        opset=23,
     )

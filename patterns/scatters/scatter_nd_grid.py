@@ -26,17 +26,13 @@ class ScatterNDGridPattern(PatternOptimization):
             return self.none(node, msg="the updates are not known to have the same shape")
         return MatchResult(self, [node], replaced_by("Identity", node.input[2]))
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x, float[a,b] u) => (float[a,b] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {-1}> "
-            "{ s = Shape(x) n = Gather(s, o) r = Range(o, n, e) i = Unsqueeze(r, k) t = ScatterND(x, i, u) y = Neg(t) }",
-            "{ y = Neg(u) }",
-        ),
-        Example(
-            "agraph (float[a,1,b] x, float[a,1,b] u) => (float[a,1,b] y) <int64 o = {0}, int64 e = {1}, "
-            "int64[1] k = {-1}> { s = Shape <end = 2> (x) n = Gather(s, o) r = Range(o, n, e) v = Unsqueeze(r, k) "
-            "i = Expand(v, s) f = Unsqueeze(i, k) z = Expand(o, s) h = Unsqueeze(z, k) "
-            "t = Concat <axis = -1> (f, h) w = ScatterND(x, t, u) y = Neg(w) }",
-            "{ y = Neg(u) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x, float[a,b] u) => (float[a,b] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {-1}> "
+        "{ s = Shape(x) n = Gather(s, o) r = Range(o, n, e) i = Unsqueeze(r, k) t = ScatterND(x, i, u) y = Neg(t) }",
+        "{ y = Neg(u) }",
+        "agraph (float[a,1,b] x, float[a,1,b] u) => (float[a,1,b] y) <int64 o = {0}, int64 e = {1}, "
+        "int64[1] k = {-1}> { s = Shape <end = 2> (x) n = Gather(s, o) r = Range(o, n, e) v = Unsqueeze(r, k) "
+        "i = Expand(v, s) f = Unsqueeze(i, k) z = Expand(o, s) h = Unsqueeze(z, k) "
+        "t = Concat <axis = -1> (f, h) w = ScatterND(x, t, u) y = Neg(w) }",
+        "{ y = Neg(u) }",
     )

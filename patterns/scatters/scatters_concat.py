@@ -86,23 +86,16 @@ class ScattersConcatPattern(PatternOptimization):
         name = g.op.Concat(*names, axis=axis) if len(names) > 1 else names[0]
         return [*g.created, g.make_node("Identity", [name], nodes[-1].output)]
 
-    examples = (
-        Example(
-            "agraph (float[2,1] u, float[2,1] v, float[2,3] x) => (float[2,3] y) <int64[2,1] i = {0, 0}, "
-            "int64[2,1] j = {1, 1}, int64[2,1] k = {-1, -1}> { s = ScatterElements <axis = 1> (x, i, u) "
-            "t = ScatterElements <axis = 1> (s, j, v) y = ScatterElements <axis = 1> (t, k, u) }",
-            "{ y = Concat <axis = 1> (u, v, u) }",
-        ),
-        Example(
-            "agraph (float[2,1] u) => (float[3,1] y) <float[3,1] x = {1, 2, 3}, int64[2,1] i = {1, 2}> "
-            "{ y = ScatterND(x, i, u) }",
-            "<float[1,1] x = {1}> { y = Concat <axis = 0> (x, u) }",
-        ),
-        Example(
-            "agraph (float[2,3,a] x, float[2,3,a] u) => (float[2,3,a] y) "
-            "<int64[2,3,2] i = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}> { t = ScatterND(x, i, u) y = Neg(t) }",
-            "{ y = Neg(u) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[2,1] u, float[2,1] v, float[2,3] x) => (float[2,3] y) <int64[2,1] i = {0, 0}, "
+        "int64[2,1] j = {1, 1}, int64[2,1] k = {-1, -1}> { s = ScatterElements <axis = 1> (x, i, u) "
+        "t = ScatterElements <axis = 1> (s, j, v) y = ScatterElements <axis = 1> (t, k, u) }",
+        "{ y = Concat <axis = 1> (u, v, u) }",
+        "agraph (float[2,1] u) => (float[3,1] y) <float[3,1] x = {1, 2, 3}, int64[2,1] i = {1, 2}> { y = ScatterND(x, i, u) }",
+        "<float[1,1] x = {1}> { y = Concat <axis = 0> (x, u) }",
+        "agraph (float[2,3,a] x, float[2,3,a] u) => (float[2,3,a] y) "
+        "<int64[2,3,2] i = {0, 0, 0, 1, 0, 2, 1, 0, 1, 1, 1, 2}> { t = ScatterND(x, i, u) y = Neg(t) }",
+        "{ y = Neg(u) }",
     )
 
 

@@ -54,15 +54,11 @@ class ShapeBasedExpandBroadcastPattern(_BroadcastOperand):
         shape = broadcast_shape(g, [*node.input[:place], small, *node.input[place + 1 :]])
         return small if same_dims(shape, g.try_infer_shape(node.output[0])) else None  # (1)
 
-    examples = (
-        Example(
-            "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) y = Add(e, z) }",
-            "{ y = Add(x, z) }",
-        ),
-        Example(
-            "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { e = Tile(x, n) y = Mul(z, e) }",
-            "{ y = Mul(z, x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[1,b] x, float[a,b] z) => (float[a,b] y) { s = Shape(z) e = Expand(x, s) y = Add(e, z) }",
+        "{ y = Add(x, z) }",
+        "agraph (float[1,b] x, float[3,b] z) => (float[3,b] y) <int64[2] n = {3, 1}> { e = Tile(x, n) y = Mul(z, e) }",
+        "{ y = Mul(z, x) }",
     )
 
 
@@ -93,22 +89,15 @@ class UniformBroadcastPattern(_BroadcastOperand):
         fits = same_dims(broadcast_shapes(others, number.shape), g.try_infer_shape(node.output[0]))
         return number if fits else None  # (2)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) "
-            "{ s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
-            "<float one = {1}> { y = Add(x, one) }",
-        ),
-        Example(
-            "agraph (bool[a,b] x) => (bool[a,b] y) <float one = {1}> "
-            "{ s = Shape(x) e = Expand(one, s) c = Cast <to = 9> (e) y = And(c, x) }",
-            "<bool one = {1}> { y = And(one, x) }",
-        ),
-        Example(
-            "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> "
-            "{ s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) y = Add(x, r) }",
-            "<float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",
+        "<float one = {1}> { y = Add(x, one) }",
+        "agraph (bool[a,b] x) => (bool[a,b] y) <float one = {1}> "
+        "{ s = Shape(x) e = Expand(one, s) c = Cast <to = 9> (e) y = And(c, x) }",
+        "<bool one = {1}> { y = And(one, x) }",
+        "agraph (float[a,b,2] x) => (float[a,b,2] y) <float[3,2] t = {1, 2, 3, 4, 5, 6}> "
+        "{ s = Shape <end = 2> (x) i = ConstantOfShape <value = int64[1] {1}> (s) r = Gather(t, i) y = Add(x, r) }",
+        "<float[1,1,2] r = {3, 4}> { y = Add(x, r) }",
     )
 
 

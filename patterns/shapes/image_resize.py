@@ -63,15 +63,11 @@ class CubicResizePattern(_ImageResize):
     _torch = 'mode = "cubic", coordinate_transformation_mode = "half_pixel", cubic_coeff_a = -0.75'
     _scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 4}>"
     _sized = "agraph (float[n,3,5,6] x) => (float[n,3,10,6] y) <int64[2] s = {10, 6}>"
-    examples = (
-        Example(
-            f"{_scaled} {{ y = Resize <{_torch}> (x, , s) }}",
-            f"{_scaled} {{ y = Resize <{_torch}, antialias = 1> (x, , s) }}",
-        ),
-        Example(
-            f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1> (x, , , s) }}',
-            f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1, antialias = 1> (x, , , s) }}',
-        ),
+    examples = Example.pairs(
+        f"{_scaled} {{ y = Resize <{_torch}> (x, , s) }}",
+        f"{_scaled} {{ y = Resize <{_torch}, antialias = 1> (x, , s) }}",
+        f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1> (x, , , s) }}',
+        f'{_sized} {{ y = Resize <axes = [2, 3], mode = "cubic", exclude_outside = 1, antialias = 1> (x, , , s) }}',
     )
 
 
@@ -100,12 +96,11 @@ class NearestResizePattern(_ImageResize):
     _scaled = "agraph (float[n,3,h,w] x) => (float[n,3,k,l] y) <float[4] s = {1, 1, 2, 2}>"
     _sized = "agraph (uint8[1,3,4,5] x) => (uint8[1,3,8,10] y) <int64[4] s = {1, 3, 8, 10}>"
     _form = 'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
-    examples = (
-        Example(f"{_scaled} {{ y = Resize(x, , s) }}", f"{_scaled} {{ y = Resize <{_form}> (x, , s) }}"),
-        Example(
-            f'{_sized} {{ y = Resize <coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s) }}',
-            f"{_sized} {{ y = Resize <{_form}> (x, , , s) }}",
-        ),
+    examples = Example.pairs(
+        f"{_scaled} {{ y = Resize(x, , s) }}",
+        f"{_scaled} {{ y = Resize <{_form}> (x, , s) }}",
+        f'{_sized} {{ y = Resize <coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s) }}',
+        f"{_sized} {{ y = Resize <{_form}> (x, , , s) }}",
     )
 
 

@@ -34,11 +34,10 @@ class ShapeBasedExpandPattern(EasyPatternOptimization):
     def apply_pattern(self, g: PatternRewriter, x: str, target: list[int] | None) -> str:
         return x if target is None else g.op.Expand(x, np.array(target, dtype=np.int64))
 
-    examples = (
-        Example(
-            "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[2] n = {2, 4}> "
-            "{ b = Shape <end = 1> (x) s = Shape <start = 3> (x) t = Concat <axis = 0> (b, n, s) y = Expand(x, t) }",
-            "<int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
-        ),
-        Example("agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }", "{ y = Neg(x) }"),
+    examples = Example.pairs(
+        "agraph (float[batch,2,1,seq] x) => (float[batch,2,4,seq] y) <int64[2] n = {2, 4}> "
+        "{ b = Shape <end = 1> (x) s = Shape <start = 3> (x) t = Concat <axis = 0> (b, n, s) y = Expand(x, t) }",
+        "<int64[4] t = {1, 1, 4, 1}> { y = Expand(x, t) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) e = Expand(x, s) y = Neg(e) }",
+        "{ y = Neg(x) }",
     )

@@ -45,15 +45,11 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
             return g.op.Reshape(x, np.array(target, dtype=np.int64))
         return g.op.Squeeze(x, axes=fewer) if more is None else g.op.Unsqueeze(x, axes=more)
 
-    examples = (
-        Example(
-            "agraph (float[batch,seq,6] x) => (float[batch,seq,2,3] y) <int64[2] heads = {2, 3}> "
-            "{ s = Shape <end = 2> (x) t = Concat <axis = 0> (s, heads) y = Reshape(x, t) }",
-            "<int64[4] t = {0, 0, 2, 3}> { y = Reshape(x, t) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[c] y) "
-            "{ s = Shape <start = 0, end = 1> (x) u = Shape <start = 1, end = 2> (x) t = Mul(s, u) y = Reshape(x, t) }",
-            "<int64[1] t = {-1}> { y = Reshape(x, t) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[batch,seq,6] x) => (float[batch,seq,2,3] y) <int64[2] heads = {2, 3}> "
+        "{ s = Shape <end = 2> (x) t = Concat <axis = 0> (s, heads) y = Reshape(x, t) }",
+        "<int64[4] t = {0, 0, 2, 3}> { y = Reshape(x, t) }",
+        "agraph (float[a,b] x) => (float[c] y) "
+        "{ s = Shape <start = 0, end = 1> (x) u = Shape <start = 1, end = 2> (x) t = Mul(s, u) y = Reshape(x, t) }",
+        "<int64[1] t = {-1}> { y = Reshape(x, t) }",
     )

@@ -68,9 +68,8 @@ class ShapeConcatPattern(PatternOptimization):
 
     examples = Example.only(
         "agraph (float[b,4] z) => (int64[2] y) "
-        "<int64 i = {0}, int64[1] k = {0}, int64[1] m = {-1}, int64[2] mm = {-1, -1}, int64[2] one = {1, 1}> "
-        "{ s = Shape(z) n = Gather(s, i) u = Unsqueeze(n, k) c = Concat <axis = 0> (u, m) e = Equal(c, mm) "
-        "w = Where(e, one, c) y = Neg(w) }",
+        "<int64 i = {0}, int64[1] k = {0}, int64[1] m = {-1}, int64[2] mm = {-1, -1}, int64[2] one = {1, 1}> { s = Shape(z) "
+        "n = Gather(s, i) u = Unsqueeze(n, k) c = Concat <axis = 0> (u, m) e = Equal(c, mm) w = Where(e, one, c) y = Neg(w) }",
         "<int64[1] one = {1}> { s = Shape <end = 1> (z) w = Concat <axis = 0> (s, one) y = Neg(w) }",
     )
 

@@ -34,12 +34,11 @@ class ShapeVectorPattern(PatternOptimization):
                 return MatchResult(self, [node], replaced_by("Shape", name, **part))
         return self.none(node, msg="no tensor has these axes in a row")  # (2)
 
-    examples = (
-        Example(
-            "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> "
-            "{ s = Shape(x) i = Gather(s, zero) j = Gather(s, one) k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) "
-            "v = Concat <axis = 0> (k, l) y = Neg(v) }",
-            "{ v = Shape <end = 2> (x) y = Neg(v) }",
-        ),
-        Example("agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }", "{ s = Shape(x) y = Neg(s) }"),
+    examples = Example.pairs(
+        "agraph (float[a,b,c] x) => (int64[2] y) <int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}> "
+        "{ s = Shape(x) i = Gather(s, zero) j = Gather(s, one) k = Unsqueeze(i, axis) l = Unsqueeze(j, axis) "
+        "v = Concat <axis = 0> (k, l) y = Neg(v) }",
+        "{ v = Shape <end = 2> (x) y = Neg(v) }",
+        "agraph (float[a,b] x) => (int64[2] y) { t = Relu(x) s = Shape(t) y = Neg(s) }",
+        "{ s = Shape(x) y = Neg(s) }",
     )

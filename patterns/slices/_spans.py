@@ -19,11 +19,7 @@ _DEEPEST: Final = 3
 
 
 def spans_by_axis(
-    shape: Shape | None,
-    starts: Sequence[int],
-    ends: Sequence[int],
-    axes: Sequence[int] | None,
-    steps: Sequence[int] | None,
+    shape: Shape | None, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
 ) -> dict[int, Span] | None:
     """The span that a Slice takes along each axis of an operand whose shape may be known.
 

@@ -51,26 +51,17 @@ class ConcatSlicePattern(PatternOptimization):
             name = g.op.Slice(name, starts=numbers[:1], ends=numbers[1:], axes=[axis])
         return [*g.created, g.make_node("Identity", [name], node.output)]
 
-    examples = (
-        Example(
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
-            "{ c = Concat <axis = -1> (x, z) p = Slice(c, s, e, k) y = Neg(p) }",
-            "{ y = Neg(z) }",
-        ),
-        Example(
-            "agraph (float[3,b] x, float[3,c] z, float[b] w) => (float[3,b] y) <int64[1] s = {0}, int64[1] k = {1}> "
-            "{ c = Concat <axis = 1> (x, z) n = Size(w) e = Unsqueeze(n, s) p = Slice(c, s, e, k) y = Neg(p) }",
-            "{ y = Neg(x) }",
-        ),
-        Example(
-            "agraph (float[a,2] x, float[a,3] z) => (float[a,1] y) <int64[1] s = {3}, int64[1] e = {4}, int64[1] k = {1}> "
-            "{ c = Concat <axis = 1> (x, z) y = Slice(c, s, e, k) }",
-            "<int64[1] s = {1}, int64[1] e = {2}, int64[1] k = {1}> { y = Slice(z, s, e, k) }",
-        ),
-        Example(
-            "agraph (float[a,b] x, float[a,c] z, float[a,4] w) => (float[a,d] y) "
-            "<int64[1] s = {0}, int64[1] e = {-4}, int64[1] k = {1}> "
-            "{ c = Concat <axis = 1> (x, z, w) y = Slice(c, s, e, k) }",
-            "{ y = Concat <axis = 1> (x, z) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,2] x, float[a,3] z) => (float[a,3] y) <int64[1] s = {2}, int64[1] e = {5}, int64[1] k = {1}> "
+        "{ c = Concat <axis = -1> (x, z) p = Slice(c, s, e, k) y = Neg(p) }",
+        "{ y = Neg(z) }",
+        "agraph (float[3,b] x, float[3,c] z, float[b] w) => (float[3,b] y) <int64[1] s = {0}, int64[1] k = {1}> "
+        "{ c = Concat <axis = 1> (x, z) n = Size(w) e = Unsqueeze(n, s) p = Slice(c, s, e, k) y = Neg(p) }",
+        "{ y = Neg(x) }",
+        "agraph (float[a,2] x, float[a,3] z) => (float[a,1] y) <int64[1] s = {3}, int64[1] e = {4}, int64[1] k = {1}> "
+        "{ c = Concat <axis = 1> (x, z) y = Slice(c, s, e, k) }",
+        "<int64[1] s = {1}, int64[1] e = {2}, int64[1] k = {1}> { y = Slice(z, s, e, k) }",
+        "agraph (float[a,b] x, float[a,c] z, float[a,4] w) => (float[a,d] y) "
+        "<int64[1] s = {0}, int64[1] e = {-4}, int64[1] k = {1}> { c = Concat <axis = 1> (x, z, w) y = Slice(c, s, e, k) }",
+        "{ y = Concat <axis = 1> (x, z) }",
     )

@@ -68,18 +68,14 @@ class PartRegionPattern(PatternOptimization):
             return self.none(largest.stopped or node, msg="nothing before it computes only one part from one part")
         return MatchResult(self, [*reversed(region.nodes), node], partial(_write, region, part))
 
-    examples = (
-        Example(
-            "agraph (float[b,s,4] x) => (float[b,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, int64 i = {-1}> "
-            "{ m = MatMul(x, w) y = Gather <axis = 1> (m, i) }",
-            "<float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, int64 i = {-1}> { g = Gather <axis = 1> (x, i) y = MatMul(g, w) }",
-        ),
-        Example(
-            "agraph (float[b,s,4] x) => (float[b,t,4] y) <float[4] n = {1,2,1,2}, int64[1] o = {0}, int64[1] e = {1}> "
-            "{ l = LayerNormalization(x, n) r = Relu(l) a = Add(x, r) h = Tanh(a) y = Slice(h, o, e, e) }",
-            "<float[4] n = {1,2,1,2}, int64[1] o = {0}, int64[1] e = {1}> "
-            "{ p = Slice(x, o, e, e) l = LayerNormalization(p, n) r = Relu(l) a = Add(p, r) y = Tanh(a) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,s,4] x) => (float[b,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, int64 i = {-1}> "
+        "{ m = MatMul(x, w) y = Gather <axis = 1> (m, i) }",
+        "<float[4,3] w = {1,2,3,4,5,6,7,8,9,8,7,6}, int64 i = {-1}> { g = Gather <axis = 1> (x, i) y = MatMul(g, w) }",
+        "agraph (float[b,s,4] x) => (float[b,t,4] y) <float[4] n = {1,2,1,2}, int64[1] o = {0}, int64[1] e = {1}> "
+        "{ l = LayerNormalization(x, n) r = Relu(l) a = Add(x, r) h = Tanh(a) y = Slice(h, o, e, e) }",
+        "<float[4] n = {1,2,1,2}, int64[1] o = {0}, int64[1] e = {1}> "
+        "{ p = Slice(x, o, e, e) l = LayerNormalization(p, n) r = Relu(l) a = Add(p, r) y = Tanh(a) }",
     )
 
 

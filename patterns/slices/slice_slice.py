@@ -45,15 +45,11 @@ class SliceSlicePattern(EasyPatternOptimization):
         by = None if set(steps) == {1} else steps
         return g.op.Slice(x, starts=starts, ends=ends, axes=tuple(spans), steps=by)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[c,d] y) <int64[1] i = {1}, int64[1] j = {5}, int64[1] k = {0}, int64[1] l = {-1}> "
-            "{ t = Slice(x, i, j, k) y = Slice(t, k, l, i) }",
-            "<int64[2] s = {1, 0}, int64[2] e = {5, -1}, int64[2] axes = {0, 1}> { y = Slice(x, s, e, axes) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,c] y) <int64[1] i = {2}, int64[1] j = {8}, int64[1] k = {1}, int64[1] l = {4}> "
-            "{ t = Slice(x, i, j, k) y = Slice(t, k, l, k) }",
-            "<int64[1] s = {3}, int64[1] e = {6}, int64[1] axes = {1}> { y = Slice(x, s, e, axes) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[c,d] y) <int64[1] i = {1}, int64[1] j = {5}, int64[1] k = {0}, int64[1] l = {-1}> "
+        "{ t = Slice(x, i, j, k) y = Slice(t, k, l, i) }",
+        "<int64[2] s = {1, 0}, int64[2] e = {5, -1}, int64[2] axes = {0, 1}> { y = Slice(x, s, e, axes) }",
+        "agraph (float[a,b] x) => (float[a,c] y) <int64[1] i = {2}, int64[1] j = {8}, int64[1] k = {1}, int64[1] l = {4}> "
+        "{ t = Slice(x, i, j, k) y = Slice(t, k, l, k) }",
+        "<int64[1] s = {3}, int64[1] e = {6}, int64[1] axes = {1}> { y = Slice(x, s, e, axes) }",
     )

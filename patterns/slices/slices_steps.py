@@ -70,21 +70,15 @@ class SlicesStepsPattern(PatternOptimization):
 
     _slices = "<int64[1] o = {0}, int64[1] i = {1}, int64[1] e = {9223372036854775807}, int64[1] k = {1}, int64[1] l = {2}> "
     _both = "<int64[2] o = {0, 0}, int64[2] i = {0, 1}, int64[2] j = {1, 0}, int64[2] n = {1, 1}, int64[2] e = {8, 10}, "
-    examples = (
-        Example(
-            f"agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) {_slices}"
-            "{ f = Slice(x, o, e, k, l) g = Slice(x, i, e, k, l) p = Slice(f, o, e, l, l) q = Slice(g, o, e, l, l) "
-            "r = Slice(f, i, e, l, l) s = Slice(g, i, e, l, l) y = Concat <axis = -1> (p, q, r, s) }",
-            "agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) "
-            "<int64[6] s = {0, 4, 2, 5, 2, 3}, int64[4] t = {0, 4, 5, 12}> "
-            "{ b = Reshape(x, s) p = Transpose <perm = [0, 1, 3, 4, 2, 5]> (b) y = Reshape(p, t) }",
-        ),
-        Example(
-            f"agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) {_both}int64[2] k = {{1, 2}}, int64[2] d = {{2, 2}}> "
-            "{ p = Slice(x, o, e, k, d) q = Slice(x, i, e, k, d) r = Slice(x, j, e, k, d) s = Slice(x, n, e, k, d) "
-            "y = Concat <axis = -1> (p, q, r, s) }",
-            "agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) "
-            "<int64[6] s = {0, 4, 2, 5, 2, 3}, int64[4] t = {0, 4, 5, 12}> "
-            "{ b = Reshape(x, s) p = Transpose <perm = [0, 1, 3, 2, 4, 5]> (b) y = Reshape(p, t) }",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) {_slices}"
+        "{ f = Slice(x, o, e, k, l) g = Slice(x, i, e, k, l) p = Slice(f, o, e, l, l) q = Slice(g, o, e, l, l) "
+        "r = Slice(f, i, e, l, l) s = Slice(g, i, e, l, l) y = Concat <axis = -1> (p, q, r, s) }",
+        "agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) <int64[6] s = {0, 4, 2, 5, 2, 3}, int64[4] t = {0, 4, 5, 12}> "
+        "{ b = Reshape(x, s) p = Transpose <perm = [0, 1, 3, 4, 2, 5]> (b) y = Reshape(p, t) }",
+        f"agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) {_both}int64[2] k = {{1, 2}}, int64[2] d = {{2, 2}}> "
+        "{ p = Slice(x, o, e, k, d) q = Slice(x, i, e, k, d) r = Slice(x, j, e, k, d) s = Slice(x, n, e, k, d) "
+        "y = Concat <axis = -1> (p, q, r, s) }",
+        "agraph (float[a,8,10,3] x) => (float[a,4,5,12] y) <int64[6] s = {0, 4, 2, 5, 2, 3}, int64[4] t = {0, 4, 5, 12}> "
+        "{ b = Reshape(x, s) p = Transpose <perm = [0, 1, 3, 2, 4, 5]> (b) y = Reshape(p, t) }",
     )

@@ -63,23 +63,17 @@ class SlicesUnsqueezePattern(PatternOptimization):
         return made
 
     _slices = "<int64[1] o = {0}, int64[1] i = {1}, int64[1] e = {9223372036854775807}, int64[1] k = {2}, int64[1] m = {-1}"
-    examples = (
-        Example(
-            f"agraph (float[a,b,4] x) => (float[a,b,4] y) {_slices}, int64[3] r = {{0, 0, 4}}> {{ p = Slice(x, o, e, k, k) "
-            "q = Slice(x, i, e, k, k) n = Neg(q) u = Unsqueeze(n, m) v = Unsqueeze(p, m) c = Concat <axis = 3> (u, v) "
-            "y = Reshape(c, r) }",
-            "agraph (float[a,b,4] x) => (float[a,b,4] y) "
-            "<int64[4] s = {0, 0, 2, 2}, int64[2] k = {1, 1}, int64[3] r = {0, 0, 4}> "
-            "{ t = Reshape(x, s) v, q = Split <axis = 3> (t, k) u = Neg(q) c = Concat <axis = 3> (u, v) "
-            "y = Reshape(c, r) }",
-        ),
-        Example(
-            f"agraph (float[a,6] x) => (float[a,3,2] y) {_slices}, int64[1] l = {{1}}> {{ p = Slice(x, o, e, l, k) "
-            "q = Slice(x, i, e, l, k) s = Sin(p) c = Cos(q) u = Unsqueeze(s, m) v = Unsqueeze(c, k) "
-            "y = Concat <axis = -1> (u, v) }",
-            "agraph (float[a,6] x) => (float[a,3,2] y) <int64[3] s = {0, 3, 2}, int64[2] k = {1, 1}> "
-            "{ t = Reshape(x, s) p, q = Split <axis = 2> (t, k) u = Sin(p) v = Cos(q) y = Concat <axis = -1> (u, v) }",
-        ),
+    examples = Example.pairs(
+        f"agraph (float[a,b,4] x) => (float[a,b,4] y) {_slices}, int64[3] r = {{0, 0, 4}}> {{ p = Slice(x, o, e, k, k) "
+        "q = Slice(x, i, e, k, k) n = Neg(q) u = Unsqueeze(n, m) v = Unsqueeze(p, m) c = Concat <axis = 3> (u, v) "
+        "y = Reshape(c, r) }",
+        "agraph (float[a,b,4] x) => (float[a,b,4] y) <int64[4] s = {0, 0, 2, 2}, int64[2] k = {1, 1}, int64[3] r = {0, 0, 4}> "
+        "{ t = Reshape(x, s) v, q = Split <axis = 3> (t, k) u = Neg(q) c = Concat <axis = 3> (u, v) y = Reshape(c, r) }",
+        f"agraph (float[a,6] x) => (float[a,3,2] y) {_slices}, int64[1] l = {{1}}> {{ p = Slice(x, o, e, l, k) "
+        "q = Slice(x, i, e, l, k) s = Sin(p) c = Cos(q) u = Unsqueeze(s, m) v = Unsqueeze(c, k) "
+        "y = Concat <axis = -1> (u, v) }",
+        "agraph (float[a,6] x) => (float[a,3,2] y) <int64[3] s = {0, 3, 2}, int64[2] k = {1, 1}> "
+        "{ t = Reshape(x, s) p, q = Split <axis = 2> (t, k) u = Sin(p) v = Cos(q) y = Concat <axis = -1> (u, v) }",
     )
 
 

@@ -124,17 +124,13 @@ class SplitConcatPattern(_ConcatOperands):
         joined = g.make_node("Concat", inputs, node.output, **node.attribute)
         return [*kept, joined if len(inputs) > 1 else g.make_node("Identity", inputs, node.output)]
 
-    examples = (
-        Example(
-            "agraph (float[6,a] x) => (float[6,a] y) <int64[2] n = {2, 4}> "
-            "{ p, q = Split(x, n) c = Concat <axis = 0> (p, q) y = Relu(c) }",
-            "{ y = Relu(x) }",
-        ),
-        Example(
-            "agraph (float[4,6] x, float[4,b] z) => (float[4,c] y) <int64[2] n = {2, 4}> "
-            "{ p, q = Split <axis = 1> (x, n) y = Concat <axis = -1> (z, p, q) }",
-            "{ y = Concat <axis = -1> (z, x) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[6,a] x) => (float[6,a] y) <int64[2] n = {2, 4}> "
+        "{ p, q = Split(x, n) c = Concat <axis = 0> (p, q) y = Relu(c) }",
+        "{ y = Relu(x) }",
+        "agraph (float[4,6] x, float[4,b] z) => (float[4,c] y) <int64[2] n = {2, 4}> "
+        "{ p, q = Split <axis = 1> (x, n) y = Concat <axis = -1> (z, p, q) }",
+        "{ y = Concat <axis = -1> (z, x) }",
     )
 
 

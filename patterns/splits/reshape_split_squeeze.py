@@ -116,13 +116,13 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         "{ r = Reshape(x, t) p = Transpose <perm = [0, 2, 1, 3]> (r) y, z = Split <axis = 1> (p, s) }"
     )
     _start = "agraph (float[n,12] x) => (float[n,3,4] y)"
-    examples = (
-        Example(f"{_heads} {_moved} a, b = Split <axis = 0> (p, s) y = Squeeze(a, k) z = Squeeze(b, k) }}", _parted),
-        Example(f"{_heads} {_moved} y = Gather(p, i) z = Gather(p, j) }}", _parted),
-        Example(
-            f"{_start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> "
-            "{ r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) y = Concat <axis = 2> (b, a) }",
-            "<int64[3] t = {0, 3, 4}, int64[2] s = {2, 2}> "
-            "{ r = Reshape(x, t) a, b = Split <axis = 2> (r, s) y = Concat <axis = 2> (b, a) }",
-        ),
+    examples = Example.pairs(
+        f"{_heads} {_moved} a, b = Split <axis = 0> (p, s) y = Squeeze(a, k) z = Squeeze(b, k) }}",
+        _parted,
+        f"{_heads} {_moved} y = Gather(p, i) z = Gather(p, j) }}",
+        _parted,
+        f"{_start} <int64[4] t = {{0, 3, 2, 2}}, int64 i = {{0}}, int64 j = {{1}}> "
+        "{ r = Reshape(x, t) a = Gather <axis = 2> (r, i) b = Gather <axis = 2> (r, j) y = Concat <axis = 2> (b, a) }",
+        "<int64[3] t = {0, 3, 4}, int64[2] s = {2, 2}> "
+        "{ r = Reshape(x, t) a, b = Split <axis = 2> (r, s) y = Concat <axis = 2> (b, a) }",
     )

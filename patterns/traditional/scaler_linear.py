@@ -35,17 +35,13 @@ class ScalerLinearPattern(_AfterColumns):
 
     _start = "agraph (float[a,2] x) => (float[a,1] y) {"
     _two = "agraph (float[a,1] x, float[a,2] z) => (float[a,1] y)"
-    examples = (
-        Example(
-            f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) "
-            "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0], intercepts = [0.5]> (t) }",
-            f"{_start} y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -4.0], intercepts = [7.0]> (x) }}",
-        ),
-        Example(
-            f"{_two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
-            "c = Concat <axis = 1> (t, u) "
-            "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
-            "{ c = Concat <axis = 1> (x, z) y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], "
-            "intercepts = [2.0]> (c) }",
-        ),
+    examples = Example.pairs(
+        f"{_start} t = ai.onnx.ml.Scaler <offset = [1.0, 2.0], scale = [0.5, 4.0]> (x) "
+        "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0], intercepts = [0.5]> (t) }",
+        f"{_start} y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -4.0], intercepts = [7.0]> (x) }}",
+        f"{_two} <float[2] k = {{1, 2}}> {{ t = ai.onnx.ml.Scaler <offset = [1.0], scale = [0.5]> (x) u = Add(z, k) "
+        "c = Concat <axis = 1> (t, u) "
+        "y = ai.onnx.ml.LinearRegressor <coefficients = [3.0, -1.0, 2.0], intercepts = [0.5]> (c) }",
+        "{ c = Concat <axis = 1> (x, z) y = ai.onnx.ml.LinearRegressor <coefficients = [1.5, -1.0, 2.0], "
+        "intercepts = [2.0]> (c) }",
     )

@@ -20,8 +20,8 @@ def test_the_benchmark_reports_every_form(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
     matching.show(
-        {"attempts": {"text": "not available"}, "growth": matching.growth(60, (2, 4), 1), "ratios": {"wide": {"x": 1.5}}}
+        {"attempts": {"text": {"first": 1.25}}, "growth": matching.growth(60, (2, 4), 1), "ratios": {"wide": {"x": 1.5}}}
     )
     shown = capsys.readouterr().out
-    assert "not available" in shown
+    assert [line.split() for line in shown.splitlines() if line.startswith("text")] == [["text", "1.2", "-", "-", "-"]]
     assert "4 patterns / 2 patterns; 2 is linear" in shown

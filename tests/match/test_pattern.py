@@ -73,6 +73,13 @@ def test_the_graph_after_has_the_ends_of_the_graph_before(before: str, after: st
     assert Example(before, after).after == expected
 
 
+def test_examples_of_pairs() -> None:
+    texts = ("agraph (float[a] x) => (float[a] y) { y = Relu(x) }", "{ y = Elu(x) }")
+    assert Example.pairs(*texts, *texts[::-1], opset=20) == (Example(*texts, opset=20), Example(*texts[::-1], opset=20))
+    with pytest.raises(ValueError, match="shorter"):
+        Example.pairs(*texts, texts[0])
+
+
 def test_domains_that_an_example_uses() -> None:
     before, after = "agraph (float[a] x) => (float[a] y) { y = ai.onnx.ml.Scaler(x) }", "{ y = com.microsoft.Gelu(x) }"
     assert Example(before, after).domains == (("com.microsoft", 1), ("ai.onnx.ml", 1))

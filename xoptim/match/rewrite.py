@@ -53,6 +53,11 @@ class Example:
         """The ``examples`` of a rewrite that has one; the parameters are the attributes."""
         return (cls(before, after, **others),)
 
+    @classmethod
+    def pairs(cls, *texts: str, **others: Any) -> "tuple[Example, ...]":
+        """Several ``examples``: before and after of each in turn; the other attributes are the same for all."""
+        return tuple(cls(before, after, **others) for before, after in zip(texts[::2], texts[1::2], strict=True))
+
 
 class Rewrite:
     """A change of a model that preserves its results: selected, listed, timed and dropped by name and metadata.

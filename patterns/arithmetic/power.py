@@ -1,0 +1,66 @@
+from xoptim.facts.dtypes import FLOATS
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol
+
+
+class _Power(EasyPatternOptimization):
+    """A power whose exponent is a number. It may be of another type, and is checked by the matcher."""
+
+    phase = "specialize"
+    priority = 8
+    min_opset = 7
+    operand_types = {"x": FLOATS}  # (1)
+
+
+class PowHalfPattern(_Power):
+    """Pow(x, 0.5) → Sqrt(x)
+
+    What: takes the square root.
+    Why: measured 10 times faster on onnxruntime's CPU provider.
+    Refuses when:
+    1. x is an integer or of unknown type: Sqrt takes none.
+    2. the exponent may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    3. (none: of -0 and of -inf the root is -0 and NaN, the power 0 and inf, which is why the grade is ``finite``.)
+    """
+
+    exactness = "finite"
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Pow(x, 0.5)  # the exponent may be of another type than x (2)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        return g.op.Sqrt(x)
+
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float half = {0.5}> { y = Pow(x, half) }", "{ y = Sqrt(x) }"
+    )
+
+
+class PowTwoPattern(_Power):
+    """Pow(x, 2) → x · x
+
+    What: multiplies, which is the same to the last bit.
+    Why: measured 1.9 times faster on onnxruntime's CPU provider. Fusions that look for squares come first.
+    Refuses when:
+    1. x is an integer or of unknown type: Pow goes through floating-point numbers, and a product does not.
+    2. the exponent may change the shape of the result by broadcasting (checked for all literals by the matcher).
+    3. it is the square in a normalization that is written with Div: onnxruntime fuses that at load time if it finds Pow.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Pow(x, 2)  # (2)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        found: Node | None = m.nodes[0]
+        for op_type in ("ReduceMean", "Add", "Sqrt", "Div"):
+            found = next((n for n in g.next_nodes(found.output[0]) if n.op_type == op_type), None) if found else None
+        return True if found is None else self.none(found, msg="a normalization")  # (3)
+
+    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
+        return g.op.Mul(x, x)
+
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float two = {2}> { y = Pow(x, two) }",
+        "{ y = Mul(x, x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <int64 two = {2}> { y = Pow(x, two) }",
+        "{ y = Mul(x, x) }",
+    )
