@@ -73,11 +73,9 @@ class Selection:
     def selected(self) -> list[Rewrite]:
         """The patterns in running order: ``--patterns`` and ``--include``, then the rest.
 
-        Raises:
-            UnknownPatternError: when a word is unknown.
+        Raises `UnknownPatternError` when a word is unknown.
         """
-        query = Query.of(self.patterns).including(*self.include)
-        return select(query.requiring(*self.require).excluding(*self.exclude))
+        return select(Query.of(self.patterns).including(*self.include).requiring(*self.require).excluding(*self.exclude))
 
 
 @dataclass(frozen=True)

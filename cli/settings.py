@@ -73,10 +73,7 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
     """The settings of a file as defaults of the options of each command.
 
     A name at the top concerns all commands that have an option of this name; a table with the name of a command, that one, and
-    those that extend it.
-
-    Raises:
-        click.UsageError: a name is not the name of an option, or the file cannot be read.
+    those that extend it. Raises `click.UsageError` when a name is not the name of an option, or the file cannot be read.
     """
     table = _table(path)
     if table is None:

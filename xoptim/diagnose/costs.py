@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,10 +41,6 @@ class Cost:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def to_json(self) -> dict[str, int]:
-        """All fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -58,13 +54,9 @@ class Costs:
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
-        return {
-            "sizes": self.sizes,
-            "by_operator": {name: cost.to_json() for name, cost in self.by_operator.items()},
-            "by_layer": {name: cost.to_json() for name, cost in self.by_layer.items()},
-            "total": self.total.to_json(),
-            "peak_bytes": self.peak,
-        }
+        found = asdict(self)
+        found["peak_bytes"] = found.pop("peak")
+        return found
 
 
 def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | None = None, depth: int = 3) -> Costs:
@@ -120,7 +112,7 @@ def _symbols(dim: Dim) -> Iterator[str]:
 
 def _layer(name: str, depth: int) -> str:
     separator = "/" if "/" in name else "."
-    parts = [part for part in name.split(separator) if part][:-1]
+    parts = list(filter(None, name.split(separator)))[:-1]
     return separator.join(parts[:depth]) or "(no name)"
 
 
@@ -145,11 +137,9 @@ class _Counter:
                 found.parameters += tensor.size
             found.read += self._bytes(graph, name, shape)
         found.written = sum(map(self._bytes, [graph] * len(results), filter(None, node.output), results))
-        missing = [s for name, s in zip(node.input, operands, strict=True) if name and s is None] + [
-            s for s in results if s is None
-        ]
-        found.unknown = int(bool(missing))
-        if not missing and results:
+        is_unknown = None in results or any(name and s is None for name, s in zip(node.input, operands, strict=True))
+        found.unknown = int(is_unknown)
+        if results and not is_unknown:
             found.flops = operations(node, [shape or () for shape in operands], [shape or () for shape in results])
         return found
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from xoptim.facts.errors import PatternError
 from xoptim.facts.operators import mistake_in
 from xoptim.facts.words import meant
-from xoptim.match.trace import Capture, PatternNode, Trace, Variadic
+from xoptim.match.trace import PatternNode, Trace, Variadic
 
 _MANY: Final = 1 << 30
 _DEPTH: Final = 4  # of calls that are followed to find what is derived
@@ -56,8 +56,8 @@ def check_replacement(
         return
     place = f"{code.co_filename}:{code.co_firstlineno}: {name}: apply_pattern"
     known = set(captured)
-    unknown = [each.name for each in list(inspect.signature(apply).parameters.values())[1:] if _is_required(each)]
-    unknown = [parameter for parameter in unknown if parameter not in known]
+    required = [each.name for each in list(inspect.signature(apply).parameters.values())[1:] if _is_required(each)]
+    unknown = [parameter for parameter in required if parameter not in known]
     # The search of the code takes long beside the rest, and most patterns derive nothing.
     derived = _derived(owner, checks) if unknown else set()
     for parameter in unknown:
@@ -92,12 +92,9 @@ def _results(node: PatternNode) -> int:
 def _captured_twice(found: Trace) -> str | None:
     """A name that is used both for a result and for an attribute or an option."""
     results = {symbol.name for symbol in found.symbols if symbol.name}
-    attributes = {
-        value.name for node in found.nodes for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)
-    }
-    return next((name for name in (*found.options, *sorted(attributes)) if name in results), None) or next(
-        (name for name in found.options if name in attributes), None
-    )
+    attributes = found.captured_attributes()
+    twice = [name for name in (*found.options, *sorted(attributes)) if name in results]
+    return next(iter([*twice, *(name for name in found.options if name in attributes)]), None)
 
 
 def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str] | None:

@@ -152,14 +152,11 @@ class ModelPass(Rewrite):
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def run_in(self, model: Model, state: Any) -> int:
-        """Run as a part of an optimization.
+        """Run as a part of an optimization. Returns the number of changes.
 
         Args:
             model: the model.
             state: the `xoptim.engine.state.State` of the optimization.
-
-        Returns:
-            Number of changes.
         """
         return self.run(model)
 

@@ -35,16 +35,9 @@ OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 
 
 class Suspect(Bisection):
-    """A model whose optimization changes results.
+    """A model, a file or a protobuf, whose optimization changes results; with ``inline``, its functions are inlined first.
 
-    Args:
-        model: the original, a file or a protobuf.
-        options: options of the optimization.
-        checks: options of the validation.
-        inline: whether local functions are replaced by their bodies first.
-
-    Attributes:
-        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
+    ``report`` is the comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
     """
 
     def __init__(

@@ -88,8 +88,7 @@ def invalid(model: onnx.ModelProto) -> str:
 
 def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with onnxruntime's operators moved from the standard domain to its own, where onnx does not check them."""
-    opset = opset_of(model)
-    hidden = {op_type for op_type in _HIDDEN if schema(op_type, "", opset) is None}
+    hidden = {op_type for op_type in _HIDDEN if schema(op_type, "", opset_of(model)) is None}
     if not any(node.op_type in hidden and not node.domain for node in all_nodes(model)):
         return model
     copy = deepcopy(model)
@@ -134,12 +133,9 @@ def _changes_again(pattern_class: type[Rewrite], found: onnx.ModelProto) -> str:
 
 def _untagged(pattern_class: type[Rewrite], result: OptimizedAlone) -> str:
     made = set(result.created) - {"Identity"}
-    tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if _is_tag(p, pattern_class)}
+    tag = TAG, pattern_class.name()
+    tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if (p.key, p.value) == tag}
     remaining = made & {n.op_type for n in all_nodes(result.model)}
     if remaining and not remaining & tags:
         return f"no new node ({', '.join(sorted(made))}) has the metadata {TAG}={pattern_class.name()}"
     return ""
-
-
-def _is_tag(entry: onnx.StringStringEntryProto, pattern_class: type[Rewrite]) -> bool:
-    return entry.key == TAG and entry.value == pattern_class.name()

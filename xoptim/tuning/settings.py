@@ -50,11 +50,7 @@ def settings_text(settings: SessionSettings) -> str:
 
 
 def read_settings(path: Path) -> SessionSettings:
-    """The settings of a file.
-
-    Raises:
-        SettingsError: it cannot be read, or is not a file that `settings_text` made.
-    """
+    """The settings of a file. Raises `SettingsError` when it cannot be read, or is not a file that `settings_text` made."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

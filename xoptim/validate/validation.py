@@ -20,11 +20,6 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
 
     Models whose weights do not fit into memory are run in sections; see `xoptim.validate.sections`.
 
-    Args:
-        original: the model to trust, a file or a protobuf.
-        optimized: the model to judge.
-        options: the choices of the user.
-
     Raises:
         ChoiceError: values or sizes of the options do not fit the original.
         ProviderUnavailable: onnxruntime lacks a requested execution provider.
