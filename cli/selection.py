@@ -95,9 +95,7 @@ class SelectionWithRules(Selection):
     def with_rules(self) -> Sequence[Rewrite | type[Rewrite]]:
         """The selected patterns, and then the rules.
 
-        Raises:
-            TextRuleError: when a file contains a mistake.
-            click.UsageError: when a rule has the name of a pattern.
+        Raises `TextRuleError` when a file contains a mistake, and `click.UsageError` when a rule has the name of a pattern.
         """
         chosen, rules = self.selected(), read_rules(*self.rewrite)
         for rule in rules:

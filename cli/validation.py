@@ -88,10 +88,7 @@ class Comparison:
     def read(self, providers: Sequence[str], *, exact: bool = False, runs: bool = True) -> ValidationOptions:
         """The options of a validation; raises before any work when a file or a number cannot be used.
 
-        Args:
-            providers: where the models run.
-            exact: whether equal bits are demanded.
-            runs: whether the command runs the models whole.
+        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole.
         """
         chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
         if self.ulp is not None and len(chosen) > 1:

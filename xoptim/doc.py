@@ -20,10 +20,7 @@ def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProt
     """A perceptron with one hidden layer, as torch exports it: the weights are transposed at run time.
 
     Shapes: ``x`` is (3, 10), the hidden layer (3, 32), the output (3, 1). The weights are random, always the same. Returns the
-    model.
-
-    Args:
-        path: file to write, if any.
+    model. ``path``: file to write, if any.
     """
     rng = np.random.default_rng(0)
 

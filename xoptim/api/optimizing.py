@@ -253,10 +253,7 @@ def outline(model: AnyModel) -> AnyModel:
 
     Nothing else changes. ``optimize(model, outline=True)`` does the same after the patterns, and ``inline=True`` undoes it.
     Returns a model of the same kind; equal to the given one if no block repeats. Raises `ModelError` when the model cannot be
-    read.
-
-    Args:
-        model: as for `optimize`.
+    read. ``model``: as for `optimize`.
     """
     nothing = OptimizationOptions(
         patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False, outline=True

@@ -110,8 +110,7 @@ def infer(model: AnyModel) -> AnyModel: ...
 def infer(model: Any) -> Any:
     """A model in which the types and shapes of all results are declared, where they are known.
 
-    Args:
-        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
+    ``model``: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
     """
     source = Source(model)
     return source.give_back(with_shapes(source.proto, source.base_dir))

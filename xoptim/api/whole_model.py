@@ -20,8 +20,7 @@ class GlobalRewriter(ModelPass):
     def rewrite(self, builder: GraphBuilder) -> int:
         """Change a model. Returns the number of rewrites.
 
-        Args:
-            builder: a builder of the model that is optimized, with default options.
+        ``builder``: a builder of the model that is optimized, with default options.
         """
         raise NotImplementedError(f"{type(self).__name__} has no rewrite")
 

@@ -95,11 +95,7 @@ class Optimizations:
         self._last = None
 
     def _has_half_precision(self) -> bool:
-        """Whether a result is computed in 16 bits.
-
-        Runtimes without such kernels insert casts to 32 bits, whose places depend on the neighbouring nodes, so that even
-        a rewrite of equal bits may change how results are rounded.
-        """
+        """Whether a result is computed in 16 bits, so that even a rewrite of equal bits may move it (see `held_to`)."""
         infos = (info for graph in self._model.graphs() for _, info in graph.all_known())
         return any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos)
 

@@ -212,11 +212,7 @@ class GraphBuilder(GraphQueries):
         infer_model(self.model)
 
     def to_onnx(self, optimize: bool = True) -> onnx.ModelProto:
-        """The model as a protobuf that shares no data with the given one.
-
-        Args:
-            optimize: whether to optimize the model first.
-        """
+        """The model as a protobuf that shares no data with the given one. ``optimize``: whether to optimize the model first."""
         if optimize:
             self.optimize()
         return export_model(self.model)

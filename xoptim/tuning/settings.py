@@ -95,8 +95,7 @@ def _fault(values: Any) -> str:
 def session(model: str | Path) -> Any:
     """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune` wrote beside it.
 
-    Args:
-        model: the file of the model; the settings are in ``MODEL.session.json``.
+    ``model``: the file of the model; the settings are in ``MODEL.session.json``.
 
     Raises:
         SettingsError: the settings are missing or damaged.

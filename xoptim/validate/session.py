@@ -32,8 +32,7 @@ _PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
 def library_file(name: str) -> str:
     """The file of a library. Raises `ChoiceError` when there is no such file or package, or onnxruntime cannot load it.
 
-    Args:
-        name: the file, or the name of a package that has one: ``onnxruntime-extensions``.
+    ``name``: the file, or the name of a package that has one: ``onnxruntime-extensions``.
     """
     module = _PACKAGES.get(name.replace("_", "-"))
     if module is not None:
@@ -144,21 +143,11 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
 
 
 class Session:
-    """A model that onnxruntime has loaded.
+    """A model that onnxruntime has loaded, a file or a protobuf of any size with external data in ``base_dir``.
 
-    Attributes:
-        inputs: the inputs to feed, in order (initializers listed as inputs are left out).
-        outputs: the outputs, in order.
-
-    Args:
-        model: a file, or a protobuf of any size.
-        settings: providers, optimizations, threads.
-        base_dir: folder of the external data of a protobuf.
-        weights: arrays that replace initializers of the main graph (of a protobuf only).
-
-    Raises:
-        LoadError: onnxruntime refuses the model.
-        ProviderUnavailable: an execution provider is missing or does not start.
+    ``inputs`` are those to feed, in order (initializers listed as inputs are left out); ``weights`` are arrays that replace
+    initializers of the main graph (of a protobuf only). Raises `LoadError` when onnxruntime refuses the model, and
+    `ProviderUnavailable` when an execution provider is missing or does not start.
     """
 
     def __init__(
