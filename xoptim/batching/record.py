@@ -9,16 +9,9 @@ from xoptim.facts.errors import XoptimError
 
 Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
 """How a model ended. The first two are written: found equal (or not compared, with ``--no-verify``), and not validated."""
-_EXIT_CODES: Final[Mapping[Status, int]] = {
-    "done": 0,
-    "not validated": 3,
-    "different": 1,
-    "failed": 2,
-    "crashed": 2,
-    "timeout": 2,
-}
-_SEVERITY: Final = (0, 3, 1, 2)
-"""Exit codes from good to bad: written and equal, written, refused because it differs, without a result."""
+STATUS: Final[Mapping[int, Status]] = {0: "done", 3: "not validated", 1: "different", 2: "failed"}
+"""Status by the exit code of the command, from good to bad."""
+_EXIT_CODES: Final[Mapping[Status, int]] = {**{status: code for code, status in STATUS.items()}, "crashed": 2, "timeout": 2}
 
 
 class BatchError(XoptimError):
@@ -71,7 +64,7 @@ class Record:
 
 def worst_code(records: list[Record]) -> int:
     """The exit code of the worst model; 0 when there is none."""
-    return max((record.exit_code for record in records), key=_SEVERITY.index, default=0)
+    return max((record.exit_code for record in records), key=[*STATUS].index, default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,13 +129,9 @@ def ratio_of(times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], 
         raise ValueError("both need the same passes, with the same number of rounds, at least 1")
     passes = [np.log(np.asarray(mine)) - np.log(np.asarray(its)) for mine, its in zip(times, base, strict=True)]
     rng = np.random.default_rng(seed)
-    drawn = np.stack([_medians(rounds, len(passes), rng) for rounds in passes])
+    # Medians of rounds drawn with replacement, of the shape (passes, slots, draws)
+    drawn = np.array([[np.median(rng.choice(r, (_DRAWS, r.size)), axis=1) for _ in passes] for r in passes])
     chosen = rng.integers(0, len(passes), (len(passes), _DRAWS))
     slots, draws = np.indices(chosen.shape)
     low, high = np.exp(np.percentile(drawn[chosen, slots, draws].mean(axis=0), _TAILS))
     return Ratio(float(np.exp(np.mean([np.median(rounds) for rounds in passes]))), Interval(float(low), float(high)))
-
-
-def _medians(rounds: np.ndarray, slots: int, rng: np.random.Generator) -> np.ndarray:
-    """Medians of rounds drawn with replacement, an array of the shape (slots, draws)."""
-    return np.stack([np.median(rng.choice(rounds, (_DRAWS, rounds.size)), axis=1) for _ in range(slots)])

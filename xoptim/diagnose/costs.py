@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.validate.memory import MemoryNeed
-from xoptim.validate.sized import SizedModel
+from xoptim.validate.sized import SizedModel, evaluated
 from xoptim.validate.work import operations
 
 _DEFAULT: Final = 1
@@ -67,7 +67,8 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
     """
     model = load_model(proto, base_dir)
     graph = model.graph
-    names = {s for info in graph.declared_inputs.values() for d in info.shape or () for s in _symbols(d)}
+    dims = [dim for info in graph.declared_inputs.values() for dim in info.shape or () if not isinstance(dim, int)]
+    names = {symbol for dim in dims if not dim.is_anonymous for symbol in dim.symbols}
     unknown = next((name for name in sizes if name not in names), None)
     if unknown is not None:
         raise ModelError(f"size for {unknown}, but the open dimensions of the model are {', '.join(sorted(names)) or 'none'}")
@@ -103,11 +104,6 @@ def _agreed(chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[
         if given.get(name, agreed[name]) != agreed[name]:
             raise ModelError(f"size {given[name]} for {name}, but a product of matrices requires {agreed[name]}")
     return agreed
-
-
-def _symbols(dim: Dim) -> Iterator[str]:
-    if not isinstance(dim, int) and not dim.is_anonymous:
-        yield from dim.symbols
 
 
 def _layer(name: str, depth: int) -> str:
@@ -147,10 +143,8 @@ class _Counter:
         info = graph.info_of(name) if name else None
         if info is None or info.shape is None or not info.is_tensor:
             return None
-        try:
-            return tuple(dim if isinstance(dim, int) else max(evaluate(dim, self._sizes), 0) for dim in info.shape)
-        except (KeyError, ValueError, ZeroDivisionError):
-            return None
+        shape = [evaluated(dim, self._sizes) for dim in info.shape]
+        return None if None in shape else tuple(max(size, 0) for size in shape if size is not None)
 
     @staticmethod
     def _bytes(graph: Graph, name: str, shape: tuple[int, ...] | None) -> int:

@@ -185,9 +185,8 @@ class Explainer:
         )
 
     def _silent(self, anchor: Node) -> Explanation:
-        where = class_line(
-            type(self.pattern), "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
-        )
+        method = "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
+        where = class_line(type(self.pattern), method)
         return Explanation(self.pattern.name(), "refused", self.place(anchor), "", None, *where, self._values(anchor, None))
 
     def _failed(self, anchor: Node, error: Exception) -> Explanation:
@@ -262,12 +261,8 @@ def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list
 def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
     """Apply a pattern once, at one node, as `explain_model` takes them; else its first match that contains the node.
 
-    The optimizer of the model counts the rewrite, and its options give the execution provider.
-
-    Raises:
-        NoMatchError: the pattern does not match there.
-        ModelError: no node has the name ``at``.
-        XoptimError: the pattern failed, and the options are strict.
+    The optimizer of the model counts the rewrite, and its options give the execution provider. Raises `NoMatchError` when the
+    pattern does not match there, `ModelError` for an unknown node, and `XoptimError` when the pattern fails in a strict run.
     """
     model, chosen = optimizer.model, one_pattern(pattern)
     explainer = Explainer(model, chosen, optimizer.options.provider)

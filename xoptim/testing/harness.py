@@ -33,11 +33,8 @@ def check_example(pattern_class: type[Rewrite], example: Example) -> None:
 
     Only this pattern and the default cleaning run. The checks: both models of the example are valid; the pattern applies; the
     result equals the expected one up to names; the numbers are equal; a second run changes nothing; inputs and outputs stay;
-    new nodes are tagged; the given model is not modified.
-
-    Raises:
-        AssertionError: a check fails; the message shows the models as text.
-        ValueError: the example is not valid text.
+    new nodes are tagged; the given model is not modified. Raises `AssertionError`, which shows the models as text, when a check
+    fails, and `ValueError` when the example is not valid text.
     """
     before = parse(example.before, example.opset, example.domains)
     after = parse(example.after, example.opset, example.domains)
