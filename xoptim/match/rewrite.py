@@ -152,12 +152,7 @@ class ModelPass(Rewrite):
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def run_in(self, model: Model, state: Any) -> int:
-        """Run as a part of an optimization. Returns the number of changes.
-
-        Args:
-            model: the model.
-            state: the `xoptim.engine.state.State` of the optimization.
-        """
+        """Run as a part of an optimization with a `xoptim.engine.state.State`; returns the number of changes."""
         return self.run(model)
 
     def findings(self, model: Model) -> Sequence[Finding] | None:

@@ -82,8 +82,7 @@ class Symbol:
     least: int = 0  # for a `Variadic`: minimal number of results
     # Whether it may be read outside the pattern (``keep``) or not (``refuse``); decided by the pattern when empty
     interior: Literal["", "keep", "refuse"] = ""
-    is_plain: bool = field(init=False)
-    """Whether it matches any result, with any value."""
+    is_plain: bool = field(init=False)  # whether it matches any result, with any value
 
     def __post_init__(self) -> None:
         self.is_plain = self.kind is None and self.literal is None
