@@ -1,6 +1,6 @@
 """Options as fields of frozen dataclasses, which give name, type, default and help once; options without effect are refused."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
 from typing import Any, Final, get_type_hints
@@ -80,6 +80,12 @@ def names_of(kind: type[Any]) -> list[str]:
     return [each.name for each in _options(kind)]
 
 
+def common(kind: type[Any], choices: Any) -> dict[str, Any]:
+    """The values of options that are fields of another dataclass too, by name: arguments for it."""
+    names = {each.name for each in fields(choices)}
+    return {each.name: getattr(choices, each.name) for each in fields(kind) if each.name in names}
+
+
 def _options(kind: Any) -> Iterator[Field[Any]]:
     for each in fields(kind):
         if _OPTION in each.metadata:
@@ -102,26 +108,20 @@ def _made(kind: Any, values: Mapping[str, Any]) -> Any:
     return kind(**own, **{name: _made(group, values) for name, group in groups.items()})
 
 
-def refuse_idle(*found: Mapping[str, str]) -> None:
+def refuse_idle(reasons: Mapping[str, str]) -> None:
     """Raise click.UsageError for an option on the command line that has no effect.
 
     Settings are not refused: they are for many command lines, and some have no use for them. Each parameter is given with the
     end of the sentence ``--atol has no effect ...``.
     """
-    for name in on_command_line(name for each in found for name in each):
-        reason = next(each[name] for each in found if name in each)
-        raise click.UsageError(f"{_text_of(name)} has no effect {reason}; leave it out")
-
-
-def on_command_line(names: Iterable[str]) -> list[str]:
-    """The parameters among these that the command line gives; the settings do not count."""
     context = click.get_current_context()
-    return [name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    for name, reason in reasons.items():
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{_text_of(name, context)} has no effect {reason}; leave it out")
 
 
-def _text_of(name: str) -> str:
+def _text_of(name: str, context: click.Context) -> str:
     """The option of a parameter as the command line writes it."""
-    context = click.get_current_context()
     found = next(each for each in context.command.params if each.name == name)
     texts = found.secondary_opts if context.params[name] is False else found.opts
     return next(text for text in texts if text.startswith("--"))

@@ -20,13 +20,8 @@ from .summary import Summary
 class PageRequest:
     """The page that ``--report FILE`` asks for, or none.
 
-    Args:
-        path: the file, ``None`` for no page.
-        models: files that it must not replace.
-
-    Raises:
-        click.UsageError: the file cannot be written, or is a model.
-        MissingLibraryError: a library of the report is not installed.
+    Raises `click.UsageError` when the file cannot be written or is one of the ``models``, and `MissingLibraryError` when a
+    library of the report is not installed.
     """
 
     def __init__(self, path: Path | None, *models: Path) -> None:
@@ -43,7 +38,7 @@ class PageRequest:
         """Called when a model is loaded, before any rewrite; raises for a target that holds weights of it."""
         protect_weights(builder, target)
         if self._recorder is not None:
-            self._recorder.loaded(builder)
+            self._recorder.loaded(builder.model)
 
     def draw(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> HtmlReport | None:
         """The page about an original and its result in floats, ``None`` without one."""
@@ -63,8 +58,7 @@ class PageRequest:
                 facts = measured(facts, original, proof.proto, summary.latency.options)
             except XoptimError as error:  # the model is written all the same
                 click.echo(f"xopt: warning: operators not measured: {error}", err=True)
-        provider = proof.builder.optimization_options.provider
-        return report_of(self._recorder.of(proof.builder.model), facts, provider)
+        return report_of(self._recorder.of(proof.builder.model), facts, proof.builder.optimization_options.provider)
 
     def save(self, page: HtmlReport | None) -> Path | None:
         """Write the page; returns its file."""

@@ -73,11 +73,9 @@ class Selection:
     def selected(self) -> list[Rewrite]:
         """The patterns in running order: ``--patterns`` and ``--include``, then the rest.
 
-        Raises:
-            UnknownPatternError: when a word is unknown.
+        Raises `UnknownPatternError` when a word is unknown.
         """
-        query = Query.of(self.patterns).including(*self.include)
-        return select(query.requiring(*self.require).excluding(*self.exclude))
+        return select(Query.of(self.patterns).including(*self.include).requiring(*self.require).excluding(*self.exclude))
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,7 @@ class SelectionWithRules(Selection):
     def with_rules(self) -> Sequence[Rewrite | type[Rewrite]]:
         """The selected patterns, and then the rules.
 
-        Raises:
-            TextRuleError: when a file contains a mistake.
-            click.UsageError: when a rule has the name of a pattern.
+        Raises `TextRuleError` when a file contains a mistake, and `click.UsageError` when a rule has the name of a pattern.
         """
         chosen, rules = self.selected(), read_rules(*self.rewrite)
         for rule in rules:

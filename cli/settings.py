@@ -73,10 +73,7 @@ def read_settings(path: Path, commands: Mapping[str, click.Command]) -> dict[str
     """The settings of a file as defaults of the options of each command.
 
     A name at the top concerns all commands that have an option of this name; a table with the name of a command, that one, and
-    those that extend it.
-
-    Raises:
-        click.UsageError: a name is not the name of an option, or the file cannot be read.
+    those that extend it. Raises `click.UsageError` when a name is not the name of an option, or the file cannot be read.
     """
     table = _table(path)
     if table is None:
@@ -116,13 +113,9 @@ def _table(path: Path) -> dict[str, Any] | None:
 
 def _options(command: click.Command) -> dict[str, click.Option]:
     """The options of a command by their name without dashes; of a pair such as ``--verify/--no-verify``, the first."""
-    found: dict[str, click.Option] = {}
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            long = next((text for text in parameter.opts if text.startswith("--")), "")
-            if long and long[2:] not in _OF_ONE_MODEL:
-                found[long[2:]] = parameter
-    return found
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    found = {next((text for text in option.opts if text.startswith("--")), "")[2:]: option for option in options}
+    return {name: option for name, option in found.items() if name and name not in _OF_ONE_MODEL}
 
 
 def _check(key: str, known: Any, path: Path, command: str = "") -> None:

@@ -3,26 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import click
 import numpy as np
 
-from xoptim import ValidationOptions, ValidationReport
+from xoptim import Exactness, ValidationOptions, ValidationReport
 from xoptim.validate import library_file
 
 from .limits import MEMORY_BOUND
-from .options import POSITIVE, flag, names_of, option, repeated, switch
-
-
-class Inputs(TypedDict):
-    """Values that models are run on: fields of the options of a validation and of a benchmark."""
-
-    dims: dict[str, int]
-    feeds: dict[str, np.ndarray]
-    test_data: Path | None
-    seed: int
-    custom_op_libs: tuple[str, ...]
+from .options import POSITIVE, common, flag, names_of, option, repeated, switch
 
 
 def dims_option() -> Any:
@@ -66,16 +56,12 @@ class Values:
         """The values of each file of ``--feeds``; raises when one cannot be read."""
         return [] if self.feeds is None else [_feeds(path) for path in files_of(self.feeds)]
 
-    def read(self) -> Inputs:
-        """The values; raises before any work when they cannot be used."""
+    def read(self) -> dict[str, Any]:
+        """The values, as fields of the options that run models; raises before any work when they cannot be used."""
         libraries = tuple(map(library_file, self.custom_op_lib))
-        return Inputs(
-            dims=read_dims(self.dims),
-            feeds={} if self.feeds is None else _feeds(files_of(self.feeds)[0]),
-            test_data=self.test_data,
-            seed=self.seed,
-            custom_op_libs=libraries,
-        )
+        feeds = {} if self.feeds is None else _feeds(files_of(self.feeds)[0])
+        given = {"test_data": self.test_data, "seed": self.seed}
+        return {**given, "dims": read_dims(self.dims), "feeds": feeds, "custom_op_libs": libraries}
 
 
 @dataclass(frozen=True)
@@ -102,10 +88,7 @@ class Comparison:
     def read(self, providers: Sequence[str], *, exact: bool = False, runs: bool = True) -> ValidationOptions:
         """The options of a validation; raises before any work when a file or a number cannot be used.
 
-        Args:
-            providers: where the models run.
-            exact: whether equal bits are demanded.
-            runs: whether the command runs the models whole.
+        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole.
         """
         chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
         if self.ulp is not None and len(chosen) > 1:
@@ -114,17 +97,9 @@ class Comparison:
             raise click.UsageError(f"--exact demands equal bits; leave out --{chosen[0]}")
         if runs:
             MEMORY_BOUND.lift_for(providers)
-        return ValidationOptions(
-            rtol=self.rtol,
-            atol=self.atol,
-            ulp=self.ulp,
-            tf32=self.tf32,
-            exactness="exact" if exact else "rounding",
-            providers=tuple(providers),
-            run_limit=self.run_limit,
-            budget=self.validation_budget,
-            **self.values.read(),
-        )
+        grade: Exactness = "exact" if exact else "rounding"
+        given = {**common(ValidationOptions, self), **self.values.read()}
+        return ValidationOptions(exactness=grade, providers=tuple(providers), budget=self.validation_budget, **given)
 
 
 VALUES: Final = names_of(Values)

@@ -19,13 +19,8 @@ _MOST_VALUES = 6
 def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProto:
     """A perceptron with one hidden layer, as torch exports it: the weights are transposed at run time.
 
-    Shapes: ``x`` is (3, 10), the hidden layer (3, 32), the output (3, 1). The weights are random, always the same.
-
-    Args:
-        path: file to write, if any.
-
-    Returns:
-        The model.
+    Shapes: ``x`` is (3, 10), the hidden layer (3, 32), the output (3, 1). The weights are random, always the same. Returns the
+    model. ``path``: file to write, if any.
     """
     rng = np.random.default_rng(0)
 
@@ -37,26 +32,12 @@ def demo_mlp_model(path: str | os.PathLike[str] | None = None) -> onnx.ModelProt
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     relu = helper.make_node("Relu", ["linear"], ["relu"], name="relu")
-    graph = helper.make_graph(
-        [*_layer(0, "x", "linear"), relu, *_layer(2, "relu", "output")],
-        "mlp",
-        [value("x", 3, 10)],
-        [value("output", 3, 1)],
-        [
-            uniform("layers.0.weight", 10, 32, 10),
-            uniform("layers.0.bias", 10, 32),
-            uniform("layers.2.weight", 32, 1, 32),
-            uniform("layers.2.bias", 32, 1),
-        ],
-        value_info=[
-            value("layers.0.weight.t", 10, 32),
-            value("linear.product", 3, 32),
-            value("linear", 3, 32),
-            value("relu", 3, 32),
-            value("layers.2.weight.t", 32, 1),
-            value("output.product", 3, 1),
-        ],
-    )
+    nodes = [*_layer(0, "x", "linear"), relu, *_layer(2, "relu", "output")]
+    weights = [uniform("layers.0.weight", 10, 32, 10), uniform("layers.0.bias", 10, 32)]
+    weights += [uniform("layers.2.weight", 32, 1, 32), uniform("layers.2.bias", 32, 1)]
+    known = [value("layers.0.weight.t", 10, 32), *(value(name, 3, 32) for name in ("linear.product", "linear", "relu"))]
+    known += [value("layers.2.weight.t", 32, 1), value("output.product", 3, 1)]
+    graph = helper.make_graph(nodes, "mlp", [value("x", 3, 10)], [value("output", 3, 1)], weights, value_info=known)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     if path is not None:
         onnx.save(model, path)

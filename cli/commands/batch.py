@@ -17,7 +17,7 @@ from xoptim.bench.report import bytes_text
 from xoptim.validate import library_file
 
 from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
-from ..options import POSITIVE, command, flag, names_of, option, refuse_idle, switch
+from ..options import POSITIVE, command, common, flag, names_of, option, refuse_idle, switch
 from ..tables import Rows, open_console
 from .optimize import Choices
 
@@ -71,15 +71,8 @@ def batch_command(context: click.Context, models: str, choices: _Choices, shared
         refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
     refuse_idle(idle)
     try:
-        options = BatchOptions(
-            arguments=tuple(_words(context, idle)),
-            files=tuple(_files(context)),
-            jobs=choices.jobs,
-            timeout=choices.timeout,
-            memory=choices.memory,
-            resume=choices.resume,
-            scheduler=choices.scheduler,
-        )
+        words, files = tuple(_words(context, idle)), tuple(_files(context))
+        options = BatchOptions(arguments=words, files=files, **common(BatchOptions, choices))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     display = _Display(enabled=not choices.quiet)

@@ -13,7 +13,7 @@ from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
 from ..limits import MEMORY_BOUND
-from ..options import POSITIVE, choice, command, flag, json_option, option, provider_option, refuse_idle
+from ..options import POSITIVE, choice, command, common, flag, json_option, option, provider_option, refuse_idle
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json
 from ..validation import Values
@@ -40,13 +40,7 @@ def bench_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """
     refuse_idle(choices.values.idle())
     MEMORY_BOUND.lift_for((choices.provider,))
-    options = BenchOptions(
-        provider=choices.provider,
-        threads=choices.threads,
-        seconds=choices.seconds,
-        level=choices.ort_level,
-        **choices.values.read(),
-    )
+    options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **choices.values.read())
     with Progress(enabled=not choices.as_json) as progress:
         if choices.by_operator:
             progress.say("profiling")

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from xoptim import Explanation, ModelPass, PatternOptimization, explain, installed_patterns, resolve
+from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
 
 from ..files import MODEL
 from ..options import command, flag, option, refuse_idle
@@ -47,7 +47,8 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     counts = Counter(each.status for each in found)
     text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches", "taken") if counts[status])
     more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
-    if _is_pass(chosen):
+    kinds = resolve(chosen) if isinstance(chosen, str) else [chosen]
+    if kinds and all(issubclass(each, ModelPass) for each in kinds):
         sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
         click.echo(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
         return
@@ -67,11 +68,6 @@ def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
         yield f"{name} is not in the preset `default`: `--patterns default+{name}` applies it"
     elif after is None:
         yield "`--after default` tells which matches other patterns take"
-
-
-def _is_pass(pattern: str | type[PatternOptimization]) -> bool:
-    found = resolve(pattern) if isinstance(pattern, str) else []
-    return bool(found) and all(issubclass(each, ModelPass) for each in found)
 
 
 def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:

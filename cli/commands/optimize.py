@@ -21,7 +21,7 @@ from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..lowering import Lowering
-from ..options import choice, command, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
+from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
 from ..pipeline import Weights, drafted, summarize, verdict, write
 from ..preparation import Changes, check_sizes_fit, prepared
 from ..progress import Progress
@@ -114,22 +114,18 @@ class Choices:
 
     def optimization(self, progress: Progress) -> OptimizationOptions:
         """The options of the optimizer."""
-        return OptimizationOptions(
-            patterns=self.selection.with_rules(),
-            drop=self.selection.drop,
-            opset=self.opset,
-            outline=self.outline,
-            drop_unused_inputs=self.drop_unused_inputs,
-            provider=self.provider[0],
-            max_iter=-1 if self.max_rounds is None else self.max_rounds,
-            max_growth=self.max_growth,
-            strategy=self.strategy,
-            tag_nodes=self.tag and not self.changes.strip,
-            constant_folding=not self.no_fold,
-            strict=self.strict,
-            verbose=11 if self.verbose > 1 else self.verbose,
-            on_event=progress.event if progress.shown else None,  # without a listener, refusals are not constructed
-        )
+        given = {
+            **common(OptimizationOptions, self),
+            "patterns": self.selection.with_rules(),
+            "drop": self.selection.drop,
+            "provider": self.provider[0],
+            "max_iter": -1 if self.max_rounds is None else self.max_rounds,
+            "tag_nodes": self.tag and not self.changes.strip,
+            "constant_folding": not self.no_fold,
+            "verbose": 11 if self.verbose > 1 else self.verbose,
+            "on_event": progress.event if progress.shown else None,  # without a listener, refusals are not constructed
+        }
+        return OptimizationOptions(**given)
 
 
 @command("optimize", extra=True, model=MODEL)

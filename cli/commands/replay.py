@@ -42,8 +42,7 @@ def replay_command(dump: Path, choices: _Choices) -> int:
 def _print_replayed(found: Sequence[Replayed]) -> None:
     rows = Rows("dump", "verdict", "difference", "reason", prose={"reason"}, right={"difference"})
     for each in found:
-        largest = "" if each.largest is None else f"{each.largest:.2g}"
-        rows.add(each.name, each.status, largest, each.reason)
+        rows.add(each.name, each.status, "" if each.largest is None else f"{each.largest:.2g}", each.reason)
     rows.print(open_console())
     counts = Counter(each.status for each in found)
     click.echo(f"{len(found)} rewrites: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}")

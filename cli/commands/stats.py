@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
-from xoptim.bench.report import bytes_text
+from xoptim.bench.report import bytes_text, with_unit
 from xoptim.diagnose.costs import Cost, Costs, model_costs
 
 from ..files import MODEL
@@ -100,14 +100,5 @@ def _print_costs(console: Console, found: Costs, *, layers: bool) -> None:
 
 
 def _cells(cost: Cost) -> list[str]:
-    return [str(cost.nodes), f"{cost.parameters:,}", _count(cost.flops), bytes_text(cost.read), bytes_text(cost.written)]
-
-
-def _count(number: int) -> str:
-    """A number of operations with its unit."""
-    size = float(number)
-    for unit in ("", " k", " M", " G"):
-        if size < 1000:
-            return f"{size:.0f}" if not unit else f"{size:.1f}{unit}"
-        size /= 1000
-    return f"{size:.1f} T"
+    flops = with_unit(cost.flops, ("", "k", "M", "G", "T"))
+    return [str(cost.nodes), f"{cost.parameters:,}", flops, bytes_text(cost.read), bytes_text(cost.written)]

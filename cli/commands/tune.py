@@ -11,7 +11,7 @@ from xoptim.tuning import TuneOptions, TuningReport
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
 from ..limits import MEMORY_BOUND
-from ..options import POSITIVE, command, flag, json_option, option, provider_option, refuse_idle, repeated
+from ..options import POSITIVE, command, common, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json
@@ -44,13 +44,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
     refuse_idle(choices.values.idle())
     target = target_of(model, choices.output, choices.in_place)
     MEMORY_BOUND.lift_for((choices.provider,))
-    options = TuneOptions(
-        provider=choices.provider,
-        threads=choices.threads,
-        budget=choices.budget,
-        include=choices.include,
-        **choices.values.read(),
-    )
+    options = TuneOptions(**common(TuneOptions, choices), **choices.values.read())
     with Progress(enabled=not choices.as_json) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
         progress.say("writing")

@@ -23,7 +23,7 @@ from xoptim.match import (
     PatternRewriter,
     Symbol,
 )
-from xoptim.match.declared import place_of
+from xoptim.match.lines import attribute_line
 from xoptim.match.refusal import listening
 
 
@@ -92,7 +92,7 @@ def test_a_name_that_nothing_captures() -> None:
 
 def test_a_class_without_source() -> None:
     made: Any = type("Made", (Fused,), {"operand_ranks": {"a": 3}})
-    assert place_of(made, "operand_ranks") == ("", 0)
+    assert attribute_line(made, "operand_ranks") == ("", 0)
     (refusal,) = refusals(made(), PLAIN)
     assert refusal.reason == "'a' is not known to have 3 axes"
 

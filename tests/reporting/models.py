@@ -29,7 +29,7 @@ def recorded(model: onnx.ModelProto | Path, **changes: Any) -> tuple[GraphBuilde
     """An optimized model, and the record of its optimization."""
     recorder = Recorder()
     builder = GraphBuilder(model, optimization_options=recorder.listening(OptimizationOptions(**changes)))
-    recorder.loaded(builder)
+    recorder.loaded(builder.model)
     builder.optimize()
     return builder, recorder.of(builder.model)
 

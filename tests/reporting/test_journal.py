@@ -32,7 +32,7 @@ def test_the_listener_of_the_caller_still_listens() -> None:
     options = recorder.listening(OptimizationOptions(on_event=heard.append))
     builders = [GraphBuilder(parse(TEXT), optimization_options=options) for _ in range(2)]
     for builder in builders:
-        recorder.loaded(builder)
+        recorder.loaded(builder.model)
         builder.optimize()
     assert sum(event.kind == "applied" for event in heard) == 2
     journals = [recorder.of(builder.model) for builder in builders]
@@ -45,7 +45,7 @@ def test_events_of_other_models_are_ignored() -> None:
     recorder = Recorder()
     options = recorder.listening(OptimizationOptions())
     builder, other = (GraphBuilder(parse(TEXT), optimization_options=options) for _ in range(2))
-    recorder.loaded(builder)
+    recorder.loaded(builder.model)
     builder.optimize()
     other.optimize()
     assert len(recorder.of(builder.model).steps) == 1

@@ -75,16 +75,13 @@ def find_matches(model: Any, pattern: Item, *, after: Selection = None, provider
 
 
 def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") -> AnyModel:
-    """Apply a pattern once, at one node; the rest of the model is left unchanged.
+    """Apply a pattern once, at one node; the rest of the model is left unchanged. Returns a model of the same kind.
 
     Args:
         model: as for `xoptim.optimize`, which is not changed, or a `GraphBuilder`, which is; its `report` lists the rewrite.
         pattern: name, class or instance.
         at: name of a node or of a result, or ``#17`` for its position. Any node of the match is accepted.
         provider: execution provider to optimize for.
-
-    Returns:
-        A model of the same kind.
 
     Raises:
         NoMatchError: the pattern does not match there; ``explanations`` has the reasons.

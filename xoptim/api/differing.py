@@ -47,8 +47,7 @@ class ValueDifference:
 def diff(first: Any, second: Any) -> list[Difference]:
     """The differences of two models, of the kinds that `xoptim.optimize` takes: nodes by structure and name, constants, types.
 
-    Raises:
-        ModelError: one of them cannot be read.
+    Raises `ModelError` when one of them cannot be read.
     """
     return differences(_loaded(Source(first)), _loaded(Source(second)))
 
@@ -102,6 +101,4 @@ def _loaded(source: Source) -> Model:
 
 def _values(source: Source, names: list[str], options: ValidationOptions, feeds: dict[str, Value]) -> dict[str, Value]:
     session = Session(with_outputs(source.proto, names), options.settings, base_dir=source.base_dir)
-    fed = {port.name for port in session.inputs}
-    results = session.run({name: value for name, value in feeds.items() if name in fed})
-    return dict(zip(names, results, strict=True))
+    return dict(zip(names, session.run(feeds), strict=True))

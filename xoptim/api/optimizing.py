@@ -73,6 +73,8 @@ def optimize(
 ) -> Any:
     """Optimize a model and return one of the same kind. The given model is left unchanged.
 
+    Returns the optimized model. From a path it is a ``ModelProto`` with all weights; `optimize_file` holds none in memory.
+
     Args:
         model: a ``ModelProto``, bytes, an ``onnx_ir.Model``, torch's ``ONNXProgram`` (which takes the new model over), or
             a path, which gives a ``ModelProto``.
@@ -85,9 +87,6 @@ def optimize(
         report: called with an `OptimizationReport`, which has the result of the comparison too; or the file of a page with
             both graphs and every rewrite (``report="report.html"``, see `xoptim.report`).
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
-
-    Returns:
-        The optimized model. From a path it is a ``ModelProto`` with all weights; `optimize_file` holds none in memory.
 
     Raises:
         ModelError: when the model cannot be read.
@@ -127,7 +126,8 @@ def optimize_file(
     """Optimize a model from file to file, of any size: weights are copied and computed in parts, and never held in memory.
 
     The result is whole: it and the file of its weights, if there is one, can be moved elsewhere together. They are written
-    beside the target and moved into place when the result was found equal; nothing is changed before.
+    beside the target and moved into place when the result was found equal; nothing is changed before. Returns the files
+    written.
 
     Args:
         source: the model.
@@ -141,9 +141,6 @@ def optimize_file(
             have not changed; the metadata of the result (``xoptim.weights``) name that file then.
         report: as for `optimize`.
         **changes: fields of `OptimizationOptions` to set.
-
-    Returns:
-        The files written.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
@@ -182,7 +179,7 @@ class _Reporting:
     def loaded(self, builder: GraphBuilder) -> None:
         """Called before any rewrite."""
         if self._recorder is not None:
-            self._recorder.loaded(builder)
+            self._recorder.loaded(builder.model)
 
     def done(self, builder: GraphBuilder, report: Callable[[], OptimizationReport], proto: onnx.ModelProto) -> None:
         """Called when the optimization is done, while its model is in memory."""
@@ -255,15 +252,8 @@ def outline(model: AnyModel) -> AnyModel:
     """Write blocks that repeat along a model, such as the layers of a transformer, once: as local functions that are called.
 
     Nothing else changes. ``optimize(model, outline=True)`` does the same after the patterns, and ``inline=True`` undoes it.
-
-    Args:
-        model: as for `optimize`.
-
-    Returns:
-        A model of the same kind; equal to the given one if no block repeats.
-
-    Raises:
-        ModelError: when the model cannot be read.
+    Returns a model of the same kind; equal to the given one if no block repeats. Raises `ModelError` when the model cannot be
+    read. ``model``: as for `optimize`.
     """
     nothing = OptimizationOptions(
         patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False, outline=True
@@ -276,14 +266,13 @@ def verify(
 ) -> ValidationReport:
     """Run two models in onnxruntime on the same values and compare; see `xoptim.validate.validate`.
 
+    Returns the report: ``ok`` when they are equal, ``status`` and ``reason`` otherwise.
+
     Args:
         original: the model to trust, of any kind that `optimize` takes.
         other: the model to judge, likewise.
         options: values, provider and tolerance of the comparison.
         **changes: fields of `ValidationOptions` to set, such as ``exactness="exact"``, which demands equal bits.
-
-    Returns:
-        The report: ``ok`` when they are equal, ``status`` and ``reason`` otherwise.
 
     Raises:
         ModelError: when a model cannot be read.

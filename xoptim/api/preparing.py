@@ -1,6 +1,7 @@
 """Changes of a model that are not optimizations: `prepare`, `extract` and `infer`."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
@@ -31,23 +32,18 @@ def prepare(model: AnyModel, **changes: Unpack[PreparationChanges]) -> AnyModel:
 def prepare(model: Any, **changes: Unpack[PreparationChanges]) -> Any:
     """Write sizes into a model, change its inputs and outputs, remove texts; returns a model of the same kind.
 
+    Raises `ModelError` when a name or a size does not fit the model.
+
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
         **changes: fields of `Preparation`: ``fix={"batch": [1]}``, ``rename={"old": "new"}``, ...
-
-    Raises:
-        ModelError: a name or a size does not fit the model.
     """
     source = Source(model)
     return source.give_back(_prepared(source, Preparation(**changes)))
 
 
 def _prepared(source: Source, preparation: Preparation) -> onnx.ModelProto:
-    if preparation.free:
-        proto = freed(source.proto, preparation.free, source.base_dir)
-    else:
-        proto = onnx.ModelProto()
-        proto.CopyFrom(source.proto)
+    proto = freed(source.proto, preparation.free, source.base_dir) if preparation.free else deepcopy(source.proto)
     preparation.apply(proto, source.base_dir)
     return proto
 
@@ -58,16 +54,14 @@ def freed(proto: onnx.ModelProto, name: str, base_dir: Path | None = None, seed:
     ``name`` is the dimension that takes the place of the fixed size; ``seed`` belongs to the random values. Raises
     `ModelError` when the copy does not, or it cannot be run.
     """
-    free = onnx.ModelProto()
-    free.CopyFrom(proto)
+    free = deepcopy(proto)
     size, inputs = free_batch(free, name, base_dir)
     checks = [ValidationOptions(assignments=1, extremes=False, seed=seed + place, original_dir=base_dir) for place in range(2)]
     try:
         runs = [run_reference(proto, options).runs[0] for options in checks]
         given = {each: value for each, value in runs[0].feeds.items() if each not in inputs}
         if given:  # what is not part of the batch is the same for both
-            second = replace(checks[1], feeds={**runs[1].feeds, **given})
-            runs[1] = run_reference(proto, second).runs[0]
+            runs[1] = run_reference(proto, replace(checks[1], feeds={**runs[1].feeds, **given})).runs[0]
         batch = {each: np.concatenate([np.asarray(run.feeds[each]) for run in runs]) for each in inputs}
         session = Session(free, checks[0].settings, base_dir=base_dir)
         results = session.run({**given, **batch})
@@ -98,13 +92,12 @@ def extract(model: AnyModel, inputs: Sequence[str] = (), outputs: Sequence[str] 
 def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Any:
     """The part of a model that computes some results from others; returns a model of the same kind.
 
+    Raises `ModelError` when a name does not exist, or an input is not needed.
+
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
         inputs: values that the part reads; inputs of the model that it needs besides become inputs too.
         outputs: values that it computes; the outputs of the model by default.
-
-    Raises:
-        ModelError: a name does not exist, or an input is not needed.
     """
     source = Source(model)
     return source.give_back(extract_part(source.proto, inputs, outputs, source.base_dir))
@@ -117,8 +110,7 @@ def infer(model: AnyModel) -> AnyModel: ...
 def infer(model: Any) -> Any:
     """A model in which the types and shapes of all results are declared, where they are known.
 
-    Args:
-        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
+    ``model``: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
     """
     source = Source(model)
     return source.give_back(with_shapes(source.proto, source.base_dir))

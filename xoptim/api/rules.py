@@ -24,12 +24,11 @@ Function: TypeAlias = "str | onnx.FunctionProto"
 def read_rules(*paths: str | Path) -> list[type[TextPattern]]:
     """The rules in files, in order; see `xoptim.dialects.text.parse_rules`.
 
+    Raises `TextRuleError` when a file cannot be read, or contains a mistake; the message names file, line and column.
+
     Args:
         *paths: files of pairs of ONNX functions, by convention ``*.onnxtxt``; the rules of a file follow the rules of the
             file before it.
-
-    Raises:
-        TextRuleError: when a file cannot be read, or contains a mistake; the message names file, line and column.
     """
     found: dict[str, type[TextPattern]] = {}
     for path in paths:
@@ -56,7 +55,7 @@ def rewrite_rule(
     value_name_pairs: Pairs = (),
     **settings: Any,
 ) -> type[TextPattern]:
-    """The pattern that a pair of functions of the same signature describes.
+    """The pattern that a pair of functions of the same signature describes. Raises `TextRuleError` when something is wrong.
 
     Args:
         match: the subgraph to find: a ``FunctionProto``, or text as ``f (x) => (y) { y = Relu (x) }``. A header
@@ -67,9 +66,6 @@ def rewrite_rule(
         value_name_pairs: pairs of a result of ``replace`` and one of ``match``: the new node that makes the first takes name
             and metadata of the matched node that made the second.
         **settings: as in ``rule.settings`` of a file, which takes precedence; and ``examples``.
-
-    Raises:
-        TextRuleError: when something is wrong.
     """
     made = _rule(match, replace, (), name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
     # It belongs to the module that calls, so that it is found there when the module is one of a pack of patterns.
@@ -88,16 +84,14 @@ def register_rewrite(
 ) -> type[TextPattern]:
     """Make a rule and add it to the preset ``"default"``; arguments as for `rewrite_rule`.
 
-    Returns:
-        The pattern; ``xoptim.database().unregister(pattern.name())`` removes it again.
+    Returns the pattern; ``xoptim.database().unregister(pattern.name())`` removes it again.
 
     Raises:
         TextRuleError: when something is wrong.
         ValueError: when the name is taken.
     """
-    texts = (pattern_text, replacement_text)
-    names = database().names()
-    made = _rule(*texts, names, name=name, filters=filters, value_name_pairs=value_name_pairs, **settings)
+    given = {"name": name, "filters": filters, "value_name_pairs": value_name_pairs, **settings}
+    made = _rule(pattern_text, replacement_text, database().names(), **given)
     register(made, "default")
     return made
 
@@ -143,13 +137,12 @@ class SubgraphRewriter:
     def run(self, model: AnyModel, options: OptimizationOptions | None = None, **changes: Any) -> AnyModel:
         """Rewrite a model, which is left unchanged. Folding and merging are off unless ``changes`` set them.
 
+        Returns a model of the same kind.
+
         Args:
             model: as for `xoptim.optimize`.
             options: other options; the selection of patterns in them is ignored.
             **changes: as for `xoptim.optimize`, such as ``constant_folding=True``.
-
-        Returns:
-            A model of the same kind.
         """
         given = {"constant_folding": False, "merge": False} if options is None else {}
         return optimize(model, options, **{**given, **changes, "patterns": self._patterns or None})

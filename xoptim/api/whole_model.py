@@ -18,13 +18,9 @@ class GlobalRewriter(ModelPass):
         return self.rewrite(GraphBuilder.of(model))
 
     def rewrite(self, builder: GraphBuilder) -> int:
-        """Change a model.
+        """Change a model. Returns the number of rewrites.
 
-        Args:
-            builder: a builder of the model that is optimized, with default options.
-
-        Returns:
-            Number of rewrites.
+        ``builder``: a builder of the model that is optimized, with default options.
         """
         raise NotImplementedError(f"{type(self).__name__} has no rewrite")
 
@@ -46,16 +42,13 @@ class FunctionRewriter(GlobalRewriter):
 def global_rewriter(*, name: str = "", **metadata: Any) -> Callable[[Callable[..., int | None]], type[GlobalRewriter]]:
     """Turn a function that changes an `xoptim.GraphBuilder` into a pass over the model.
 
-    The function is called with the builder and returns how many rewrites it made. For ``None``, ``True`` and
-    ``False``, the optimizer checks whether the model changed.
+    The function is called with the builder and returns how many rewrites it made. For ``None``, ``True`` and ``False``, the
+    optimizer checks whether the model changed. Raises `TypeError` when a class attribute is unknown, or has an invalid value.
 
     Args:
         name: name of the class; made from the name of the function when empty.
         **metadata: class attributes of `xoptim.Rewrite`, such as ``phase``, and ``examples``. The exactness is ``rounding``
             unless given.
-
-    Raises:
-        TypeError: when a class attribute is unknown, or has an invalid value.
     """
 
     def decorate(function: Callable[..., int | None]) -> type[GlobalRewriter]:

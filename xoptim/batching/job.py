@@ -13,11 +13,9 @@ from typing import Any, Final
 from xoptim.batching.key import content_key, inputs_of, sha256, versions
 from xoptim.batching.options import BatchOptions
 from xoptim.batching.process import Ended, run_command
-from xoptim.batching.record import Record, Status
+from xoptim.batching.record import STATUS, Record, Status
 from xoptim.facts.errors import XoptimError
 
-_STATUS: Final[dict[int, Status]] = {0: "done", 3: "not validated", 1: "different", 2: "failed"}
-"""Status by the exit code of the command."""
 _ERROR: Final = "xopt: error: "
 _WARNING: Final = "xopt: warning: "
 
@@ -97,10 +95,10 @@ def _judged(job: Job, ended: Ended) -> Record:
     last = _last_line(ended.err)
     if ended.cut_off == "timeout":
         return replace(record, status="timeout", error=f"not done within {job.options.timeout:g} seconds")
-    if ended.cut_off or ended.code not in _STATUS:
+    if ended.cut_off or ended.code not in STATUS:
         reason = ended.cut_off or _end_text(ended.code)
         return replace(record, error=f"{reason}: {last}" if last else reason)
-    status = _STATUS[ended.code]
+    status = STATUS[ended.code]
     error = last.removeprefix(_ERROR).removeprefix(_WARNING) if ended.code else ""
     if status == "failed":
         return replace(record, status=status, error=error or "no result")

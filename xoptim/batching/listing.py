@@ -15,14 +15,13 @@ _SUFFIX: Final = ".onnx"
 def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict[str, Path]:
     """The models that a source names, by the path of their result relative to the folder of the batch, in order.
 
+    Raises `BatchError` when there is no model, when two have one result, or when a result would replace a model.
+
     Args:
         source: a folder, which is searched with the folders in it (hidden ones excepted); a pattern of paths such as
             ``models/**/*.onnx``; a text file with a path a line (``#`` begins a comment), relative to the current folder; or
             the paths of models. Folders and patterns do not find what is in ``output``.
         output: the folder of the batch.
-
-    Raises:
-        BatchError: when there is no model, when two have one result, or when a result would replace a model.
     """
     if isinstance(source, (str, Path)):
         base, paths = _found(str(source), output)

@@ -9,16 +9,9 @@ from xoptim.facts.errors import XoptimError
 
 Status = Literal["done", "not validated", "different", "failed", "crashed", "timeout"]
 """How a model ended. The first two are written: found equal (or not compared, with ``--no-verify``), and not validated."""
-_EXIT_CODES: Final[Mapping[Status, int]] = {
-    "done": 0,
-    "not validated": 3,
-    "different": 1,
-    "failed": 2,
-    "crashed": 2,
-    "timeout": 2,
-}
-_SEVERITY: Final = (0, 3, 1, 2)
-"""Exit codes from good to bad: written and equal, written, refused because it differs, without a result."""
+STATUS: Final[Mapping[int, Status]] = {0: "done", 3: "not validated", 1: "different", 2: "failed"}
+"""Status by the exit code of the command, from good to bad."""
+_EXIT_CODES: Final[Mapping[Status, int]] = {**{status: code for code, status in STATUS.items()}, "crashed": 2, "timeout": 2}
 
 
 class BatchError(XoptimError):
@@ -27,34 +20,20 @@ class BatchError(XoptimError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """How a model ended.
+    """How a model ended."""
 
-    Attributes:
-        model: the file of the model.
-        output: the file of the result, relative to the folder of the batch.
-        status: how it ended.
-        nodes_before: number of nodes, subgraphs included; ``None`` where the command did not report any.
-        nodes_after: the same afterwards.
-        bytes_before: size of the model and its weights.
-        bytes_after: size of the result.
-        seconds: time of the process.
-        verdict: the result of the validation, empty when there was none.
-        error: the reason of a failure, in one line.
-        key: hash of the content of the model, of the options and of the versions.
-        written: SHA-256 of each file written, by its path relative to the folder of the batch.
-    """
-
-    model: str
-    output: str
-    status: Status
-    nodes_before: int | None = None
-    nodes_after: int | None = None
-    bytes_before: int | None = None
-    bytes_after: int | None = None
-    seconds: float = 0.0
-    verdict: str = ""
-    error: str = ""
-    key: str = ""
+    model: str  # the file of the model
+    output: str  # the file of the result, relative to the folder of the batch
+    status: Status  # how it ended
+    nodes_before: int | None = None  # number of nodes, subgraphs included; ``None`` where the command did not report any
+    nodes_after: int | None = None  # the same afterwards
+    bytes_before: int | None = None  # size of the model and its weights
+    bytes_after: int | None = None  # size of the result
+    seconds: float = 0.0  # time of the process
+    verdict: str = ""  # the result of the validation, empty when there was none
+    error: str = ""  # the reason of a failure, in one line
+    key: str = ""  # hash of the content of the model, of the options and of the versions
+    # SHA-256 of each file written, by its path relative to the folder of the batch
     written: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -73,11 +52,7 @@ class Record:
 
     @classmethod
     def from_line(cls, line: str) -> Self:
-        """The record of a line.
-
-        Raises:
-            ValueError: the line is not a record, for instance the beginning of one.
-        """
+        """The record of a line. Raises `ValueError` when the line is not a record, for instance the beginning of one."""
         try:
             found = cls(**json.loads(line))
         except TypeError as error:
@@ -89,39 +64,26 @@ class Record:
 
 def worst_code(records: list[Record]) -> int:
     """The exit code of the worst model; 0 when there is none."""
-    return max((record.exit_code for record in records), key=_SEVERITY.index, default=0)
+    return max((record.exit_code for record in records), key=[*STATUS].index, default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The state of a batch while it runs.
+    """The state of a batch while it runs."""
 
-    Attributes:
-        done: number of models that ended.
-        total: number of models.
-        record: the model that ended last, ``None`` at the beginning.
-        was_done: whether that model was skipped, since it was done before and is unchanged.
-    """
-
-    done: int
-    total: int
-    record: Record | None = None
-    was_done: bool = False
+    done: int  # number of models that ended
+    total: int  # number of models
+    record: Record | None = None  # the model that ended last, ``None`` at the beginning
+    was_done: bool = False  # whether that model was skipped, since it was done before and is unchanged
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """How the models of a batch ended.
+    """How the models of a batch ended."""
 
-    Attributes:
-        records: one for each model, in the order of the models.
-        skipped: results (`Record.output`) of the models that were done before and are unchanged.
-        seconds: time of the whole batch.
-    """
-
-    records: list[Record]
-    skipped: frozenset[str]
-    seconds: float
+    records: list[Record]  # one for each model, in the order of the models
+    skipped: frozenset[str]  # results (`Record.output`) of the models that were done before and are unchanged
+    seconds: float  # time of the whole batch
 
     @property
     def exit_code(self) -> int:

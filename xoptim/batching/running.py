@@ -72,23 +72,17 @@ def batch(
 ) -> BatchReport:
     """Optimize models, each in a process of its own that runs the command ``xopt MODEL``.
 
-    A process that crashes or exceeds a limit loses one model only. ``output`` gets the results under the relative paths of
-    the models, and ``results.jsonl`` with a line for each model. Models that an earlier call has done are skipped as long as
-    their content, the options and the versions of the programs are the same, so that a call that was interrupted can be
-    repeated.
+    A process that crashes or exceeds a limit loses one model only. ``output`` gets the results under the relative paths of the
+    models, and ``results.jsonl`` with a line for each model. Models that an earlier call has done are skipped as long as their
+    content, the options and the versions of the programs are the same, so that a call that was interrupted can be repeated.
+    Returns the records of the models. Raises `BatchError` when there is no model, two models have one result, another batch
+    writes into the folder, or no scheduler answers.
 
     Args:
         models: a folder, a pattern of paths such as ``models/**/*.onnx``, a text file with a path a line, or the paths.
         output: the folder of the results.
         options: limits, and the options of the command; see `BatchOptions`.
         on_step: called at the beginning, and after each model.
-
-    Returns:
-        The records of the models.
-
-    Raises:
-        BatchError: when there is no model, two models have one result, another batch writes into the folder, or no
-            scheduler answers.
     """
     began = time.monotonic()
     options = options or BatchOptions()
@@ -101,7 +95,8 @@ def batch(
         jobs[0].marker.touch()
         tell(Step(0, len(jobs)))
         # Signals interrupt this thread only: another one completes what it has begun to publish.
-        with ThreadPoolExecutor(1) as publisher, closing(_attempts(jobs, options)) as attempts:
+        attempts = run_on(options.scheduler, jobs) if options.scheduler else run_here(jobs, options.processes)
+        with ThreadPoolExecutor(1) as publisher, closing(attempts):
             for count, attempt in enumerate(attempts, 1):
                 record = publisher.submit(store.publish, attempt).result()
                 if attempt.was_done:
@@ -114,18 +109,6 @@ def batch(
 def _jobs(store: Store, models: Mapping[str, Path], options: BatchOptions) -> list[Job]:
     here = versions()
     return [
-        Job(
-            model=Path(os.path.abspath(path)),
-            name=name,
-            output=store.folder,
-            workspace=store.workspace,
-            options=options,
-            versions=here,
-            before=store.records.get(name),
-        )
+        Job(Path(os.path.abspath(path)), name, store.folder, store.workspace, options, here, store.records.get(name))
         for name, path in models.items()
     ]
-
-
-def _attempts(jobs: Sequence[Job], options: BatchOptions) -> Generator[Attempt]:
-    return run_on(options.scheduler, jobs) if options.scheduler else run_here(jobs, options.processes)

@@ -16,15 +16,11 @@ _CHILD = "from xoptim.bench.loading import main; main()"
 
 
 class Loading(NamedTuple):
-    """Time and memory to load a model.
+    """Time and memory to load a model."""
 
-    Attributes:
-        seconds: to make a session from the file.
-        memory: bytes by which the process has grown after loading and one run, ``None`` where the system does not report
-            them (not Linux). Memory of a GPU is not counted.
-    """
-
-    seconds: float
+    seconds: float  # to make a session from the file
+    # Bytes by which the process has grown after loading and one run, ``None`` where the system does not report them (not
+    # Linux). Memory of a GPU is not counted
     memory: int | None
 
 

@@ -23,16 +23,10 @@ _KERNEL: Final = "_kernel_time"
 
 
 class OperatorTime(NamedTuple):
-    """The time of the nodes of one operator in a run.
+    """The time of the nodes of one operator in a run."""
 
-    Attributes:
-        seconds: of all of them together, the median of the runs. The time of Loop, If and Scan contains the nodes
-            inside.
-        calls: number of executions.
-    """
-
-    seconds: float
-    calls: float
+    seconds: float  # of all of them together, the median of the runs. The time of Loop, If and Scan contains the nodes inside
+    calls: float  # number of executions
 
 
 def profile(
@@ -40,19 +34,14 @@ def profile(
 ) -> dict[str, dict[str, OperatorTime]]:
     """The time of each operator in each model, as onnxruntime runs it: after its own graph optimizations.
 
-    The profiler itself takes time, most in models of many small nodes: compare models with each other, and take times from
-    `bench`.
+    Returns the operators of each model, by label, as onnxruntime's profiler names them: without their domains. The profiler
+    itself takes time, most in models of many small nodes: compare models with each other, and take times from `bench`. Raises
+    the errors of `bench`.
 
     Args:
         models: files or protobufs; a mapping gives them labels.
         options: the options; ``seconds`` is the time of the runs of one model.
         **changes: fields of `BenchOptions` that differ from ``options``.
-
-    Returns:
-        For each model by label, its operators, as onnxruntime's profiler names them: without their domains.
-
-    Raises:
-        XoptimError: as `bench` does.
     """
     options = given(BenchOptions, options, changes)
     with as_files(models, options.base_dirs) as subjects:

@@ -1,38 +1,28 @@
 """The report of a measurement, and its figures as text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xoptim.bench.loading import Loading
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.rounds import Ratio
+from xoptim.bench.rounds import Ratio, ratio_json
 from xoptim.facts.words import counted
 from xoptim.validate.report import ValidationReport
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTimes:
-    """The figures of one model.
+    """The figures of one model."""
 
-    Attributes:
-        label: its name.
-        median: seconds of a run: the median over all rounds.
-        best: seconds of the shortest run.
-        spread: seconds between the first and the third quartile of the rounds.
-        rounds: number of rounds.
-        loading: time and memory to load it, ``None`` when they were not measured.
-        ratio: its time divided by the first model's, ``None`` for the first model.
-        comparison: its results compared with the first model's, ``None`` for the first model, or when nothing was
-            compared.
-    """
-
-    label: str
-    median: float
-    best: float
-    spread: float
-    rounds: int
-    loading: Loading | None
-    ratio: Ratio | None = None
+    label: str  # its name
+    median: float  # seconds of a run: the median over all rounds
+    best: float  # seconds of the shortest run
+    spread: float  # seconds between the first and the third quartile of the rounds
+    rounds: int  # number of rounds
+    loading: Loading | None  # time and memory to load it, ``None`` when they were not measured
+    ratio: Ratio | None = None  # its time divided by the first model's, ``None`` for the first model
+    # Its results compared with the first model's, ``None`` for the first model, or when nothing was compared
     comparison: ValidationReport | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -46,8 +36,7 @@ class ModelTimes:
             "rounds": self.rounds,
             "load_ms": None if loading is None else 1e3 * loading.seconds,
             "memory_bytes": None if loading is None else loading.memory,
-            "ratio": None if ratio is None else ratio.value,
-            "interval": None if ratio is None else list(ratio.interval),
+            **ratio_json(ratio),
             "is_difference": None if ratio is None else ratio.is_difference,
             "comparison": None if comparison is None else comparison.to_json(),
         }
@@ -69,14 +58,12 @@ class BenchReport:
     def latency(self) -> dict[str, Any]:
         """The first model against the last one, as JSON values: for a model before and after an optimization."""
         before, after = self.models[0], self.models[-1]
-        ratio = after.ratio
         return {
             "provider": self.options.provider,
             "threads": self.options.threads,
             "before_ms": 1e3 * before.median,
             "after_ms": 1e3 * after.median,
-            "ratio": None if ratio is None else ratio.value,
-            "interval": None if ratio is None else list(ratio.interval),
+            **ratio_json(after.ratio),
             "sizes": self.sizes,
         }
 
@@ -109,9 +96,13 @@ def circumstances(report: BenchReport) -> str:
 
 def bytes_text(count: int) -> str:
     """A number of bytes with its unit."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError
+    return with_unit(count, ("B", "kB", "MB", "GB"))
+
+
+def with_unit(number: float, units: Sequence[str]) -> str:
+    """A number with one of some units, each a thousand times the one before; the first counts whole things."""
+    for unit in units:
+        if number < 1000 or unit == units[-1]:
+            break
+        number /= 1000
+    return f"{number:.{0 if unit == units[0] else 1}f} {unit}".rstrip()

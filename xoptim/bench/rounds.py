@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def measure_pass(
     it does not contain the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
-    counts = [_runs_in_a_turn(_warm(run)) for run in runs]
+    counts = [max(1, min(_MOST_RUNS, int(_TURN / max(_warm(run), 1e-9)))) for run in runs]
     _round(runs, counts, rng, clock)
     for each in times:
         each.rounds.append([])
@@ -67,10 +67,6 @@ def _warm(run: Callable[[], object]) -> float:
     while len(taken) < _WARM_RUNS or sum(taken) < _WARM:
         taken.append(_timed(run, time.perf_counter))
     return min(taken)
-
-
-def _runs_in_a_turn(seconds: float) -> int:
-    return max(1, min(_MOST_RUNS, int(_TURN / max(seconds, 1e-9))))
 
 
 def _round(runs: Sequence[Callable[[], object]], counts: Sequence[int], rng: random.Random, clock: Clock) -> list[list[float]]:
@@ -116,6 +112,11 @@ class Ratio(NamedTuple):
         return f"{self.value:.3f} ({bounds})" if self.is_difference else f"no difference measured ({bounds})"
 
 
+def ratio_json(ratio: Ratio | None) -> dict[str, Any]:
+    """A ratio and its interval as JSON values."""
+    return {"ratio": None if ratio is None else ratio.value, "interval": None if ratio is None else list(ratio.interval)}
+
+
 def ratio_of(times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], seed: int = 0) -> Ratio:
     """The ratio of the times of two models, each the seconds of each round of each pass, with an interval by the bootstrap.
 
@@ -128,14 +129,9 @@ def ratio_of(times: Sequence[Sequence[float]], base: Sequence[Sequence[float]], 
         raise ValueError("both need the same passes, with the same number of rounds, at least 1")
     passes = [np.log(np.asarray(mine)) - np.log(np.asarray(its)) for mine, its in zip(times, base, strict=True)]
     rng = np.random.default_rng(seed)
-    drawn = np.stack([_medians(rounds, len(passes), rng) for rounds in passes])
+    # Medians of rounds drawn with replacement, of the shape (passes, slots, draws)
+    drawn = np.array([[np.median(rng.choice(r, (_DRAWS, r.size)), axis=1) for _ in passes] for r in passes])
     chosen = rng.integers(0, len(passes), (len(passes), _DRAWS))
     slots, draws = np.indices(chosen.shape)
-    means = drawn[chosen, slots, draws].mean(axis=0)
-    low, high = np.exp(np.percentile(means, _TAILS))
+    low, high = np.exp(np.percentile(drawn[chosen, slots, draws].mean(axis=0), _TAILS))
     return Ratio(float(np.exp(np.mean([np.median(rounds) for rounds in passes]))), Interval(float(low), float(high)))
-
-
-def _medians(rounds: np.ndarray, slots: int, rng: np.random.Generator) -> np.ndarray:
-    """Medians of rounds drawn with replacement, an array of the shape (slots, draws)."""
-    return np.stack([np.median(rng.choice(rounds, (_DRAWS, rounds.size)), axis=1) for _ in range(slots)])

@@ -34,11 +34,8 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
     """The models as files; protobufs, their external data in ``base_dirs``, are written into a temporary folder.
 
     Models of a sequence are called by their paths, or ``model 1``, ``model 2``, ... A path that is given again, to see how much
-    two sessions of one model differ, is called ``PATH (2)``.
-
-    Raises:
-        ValueError: there is no model.
-        ModelError: a file is not a model, or its external data cannot be read.
+    two sessions of one model differ, is called ``PATH (2)``. Raises `ValueError` when there is no model, and `ModelError` when
+    a file is not a model, or its external data cannot be read.
     """
     named = _named(models)
     if not named:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.validate.memory import MemoryNeed
-from xoptim.validate.sized import SizedModel
+from xoptim.validate.sized import SizedModel, evaluated
 from xoptim.validate.work import operations
 
 _DEFAULT: Final = 1
@@ -41,10 +41,6 @@ class Cost:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def to_json(self) -> dict[str, int]:
-        """All fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -58,13 +54,9 @@ class Costs:
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
-        return {
-            "sizes": self.sizes,
-            "by_operator": {name: cost.to_json() for name, cost in self.by_operator.items()},
-            "by_layer": {name: cost.to_json() for name, cost in self.by_layer.items()},
-            "total": self.total.to_json(),
-            "peak_bytes": self.peak,
-        }
+        found = asdict(self)
+        found["peak_bytes"] = found.pop("peak")
+        return found
 
 
 def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | None = None, depth: int = 3) -> Costs:
@@ -75,7 +67,8 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
     """
     model = load_model(proto, base_dir)
     graph = model.graph
-    names = {s for info in graph.declared_inputs.values() for d in info.shape or () for s in _symbols(d)}
+    dims = [dim for info in graph.declared_inputs.values() for dim in info.shape or () if not isinstance(dim, int)]
+    names = {symbol for dim in dims if not dim.is_anonymous for symbol in dim.symbols}
     unknown = next((name for name in sizes if name not in names), None)
     if unknown is not None:
         raise ModelError(f"size for {unknown}, but the open dimensions of the model are {', '.join(sorted(names)) or 'none'}")
@@ -113,14 +106,9 @@ def _agreed(chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[
     return agreed
 
 
-def _symbols(dim: Dim) -> Iterator[str]:
-    if not isinstance(dim, int) and not dim.is_anonymous:
-        yield from dim.symbols
-
-
 def _layer(name: str, depth: int) -> str:
     separator = "/" if "/" in name else "."
-    parts = [part for part in name.split(separator) if part][:-1]
+    parts = list(filter(None, name.split(separator)))[:-1]
     return separator.join(parts[:depth]) or "(no name)"
 
 
@@ -145,11 +133,9 @@ class _Counter:
                 found.parameters += tensor.size
             found.read += self._bytes(graph, name, shape)
         found.written = sum(map(self._bytes, [graph] * len(results), filter(None, node.output), results))
-        missing = [s for name, s in zip(node.input, operands, strict=True) if name and s is None] + [
-            s for s in results if s is None
-        ]
-        found.unknown = int(bool(missing))
-        if not missing and results:
+        is_unknown = None in results or any(name and s is None for name, s in zip(node.input, operands, strict=True))
+        found.unknown = int(is_unknown)
+        if results and not is_unknown:
             found.flops = operations(node, [shape or () for shape in operands], [shape or () for shape in results])
         return found
 
@@ -157,10 +143,8 @@ class _Counter:
         info = graph.info_of(name) if name else None
         if info is None or info.shape is None or not info.is_tensor:
             return None
-        try:
-            return tuple(dim if isinstance(dim, int) else max(evaluate(dim, self._sizes), 0) for dim in info.shape)
-        except (KeyError, ValueError, ZeroDivisionError):
-            return None
+        shape = [evaluated(dim, self._sizes) for dim in info.shape]
+        return None if None in shape else tuple(max(size, 0) for size in shape if size is not None)
 
     @staticmethod
     def _bytes(graph: Graph, name: str, shape: tuple[int, ...] | None) -> int:

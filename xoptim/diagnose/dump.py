@@ -98,18 +98,13 @@ class Replayed:
 def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",), custom_op_libs: Sequence[str] = ()) -> list[Replayed]:
     """Run the models that were dumped before and after each application of a pattern, and compare the results.
 
-    The tolerance follows from the exactness of the pattern, which is written in the dump.
+    The tolerance follows from the exactness of the pattern, which is written in the dump. Returns one entry for each
+    application, in order. Raises `XoptimError` when the folder cannot be read, or contains no dump.
 
     Args:
         folder: the folder that the environment variable ``DUMPPATTERNS`` named.
         providers: execution providers of onnxruntime to run them on.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
-
-    Returns:
-        One entry for each application, in order.
-
-    Raises:
-        XoptimError: the folder cannot be read, or contains no dump.
     """
     folder = Path(folder)
     try:

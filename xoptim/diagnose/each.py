@@ -40,9 +40,8 @@ def held_to(exactness: Exactness, models: Iterable[onnx.ModelProto]) -> Exactnes
 
 def _has_halves(model: onnx.ModelProto) -> bool:
     graph = model.graph
-    return any(
-        value.type.tensor_type.elem_type in _HALVES for value in (*graph.input, *graph.output, *graph.value_info)
-    ) or any(tensor.data_type in _HALVES for tensor in graph.initializer)
+    types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output, *graph.value_info)]
+    return any(element in _HALVES for element in (*types, *(tensor.data_type for tensor in graph.initializer)))
 
 
 _MOST_RECORDED: Final = 1 << 30
@@ -68,8 +67,7 @@ class Disagreement:
 
     def to_json(self) -> dict[str, Any]:
         """All fields but models and feeds, as JSON values."""
-        report = self.report.to_json()
-        return {"number": self.number, "pattern": self.pattern, "node": self.node, "validation": report}
+        return {"number": self.number, "pattern": self.pattern, "node": self.node, "validation": self.report.to_json()}
 
 
 @dataclass(slots=True)

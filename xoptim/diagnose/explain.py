@@ -41,13 +41,11 @@ def advice_about(refusal: Refusal, graph: Graph, places: NodePlaces, functions: 
     ``functions`` are the domains and names of the local functions of the model.
     """
     node = refusal.node
-    return "; ".join(
-        (
-            *(_read_elsewhere(refusal, graph, places) if refusal.reason == READ_ELSEWHERE else ()),
-            *_overridable(refusal.values, graph),
-            *(_function(node) if node is not None and (node.domain, node.op_type) in functions else ()),
-        )
-    )
+    advice = list(_read_elsewhere(refusal, graph, places)) if refusal.reason == READ_ELSEWHERE else []
+    advice += _overridable(refusal.values, graph)
+    if node is not None and (node.domain, node.op_type) in functions:
+        advice.append(f"{node.domain}::{node.op_type} is a local function; `--inline` replaces its calls by their bodies")
+    return "; ".join(advice)
 
 
 def advice_about_exclusion(pattern: Rewrite, attribute: str, opset: int) -> str:
@@ -77,10 +75,6 @@ def _overridable(names: Iterable[str], graph: Graph) -> Iterator[str]:
         scope = graph.scope(name)
         if scope is not None and name in scope.overridable:
             yield f"{name!r} is an input with a default, which a caller may override; as an initializer alone it is constant"
-
-
-def _function(node: Node) -> Iterator[str]:
-    yield f"{node.domain}::{node.op_type} is a local function; `--inline` replaces its calls by their bodies"
 
 
 class Explainer:
@@ -191,9 +185,8 @@ class Explainer:
         )
 
     def _silent(self, anchor: Node) -> Explanation:
-        where = class_line(
-            type(self.pattern), "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
-        )
+        method = "match_pattern" if isinstance(self.pattern, EasyPatternOptimization) else "match"
+        where = class_line(type(self.pattern), method)
         return Explanation(self.pattern.name(), "refused", self.place(anchor), "", None, *where, self._values(anchor, None))
 
     def _failed(self, anchor: Node, error: Exception) -> Explanation:
@@ -220,20 +213,8 @@ def explain_model(
 ) -> list[Explanation]:
     """The result of matching a pattern at each node that can be its anchor, in all graphs of a model.
 
-    Args:
-        model: the model, which is not changed.
-        pattern: name, class or instance.
-        at: only this node: its name, the name of one of its results, or ``#17`` for its position. For a node that cannot be an
-            anchor, the searches that reached it are returned.
-        provider: execution provider that the model would be optimized for.
-        limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
-
-    Returns:
-        Errors of the pattern first, then refusals, the nearest miss first, then matches; equals in the order of the graph.
-
-    Raises:
-        ModelError: no node has the name ``at``; the message gives the nearest names.
-        UnknownPatternError: the pattern is not known, or the word selects several.
+    Arguments, order and errors are those of `xoptim.explain`. For a node that cannot be an anchor, the searches that reached it
+    are returned.
     """
     findings = _findings(model, pattern)
     if findings is not None:
@@ -280,12 +261,8 @@ def find_in_model(model: Model, pattern: Item, *, provider: str = "cpu") -> list
 def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
     """Apply a pattern once, at one node, as `explain_model` takes them; else its first match that contains the node.
 
-    The optimizer of the model counts the rewrite, and its options give the execution provider.
-
-    Raises:
-        NoMatchError: the pattern does not match there.
-        ModelError: no node has the name ``at``.
-        XoptimError: the pattern failed, and the options are strict.
+    The optimizer of the model counts the rewrite, and its options give the execution provider. Raises `NoMatchError` when the
+    pattern does not match there, `ModelError` for an unknown node, and `XoptimError` when the pattern fails in a strict run.
     """
     model, chosen = optimizer.model, one_pattern(pattern)
     explainer = Explainer(model, chosen, optimizer.options.provider)
@@ -295,8 +272,7 @@ def apply_in_model(optimizer: Optimizer, pattern: Item, at: str) -> None:
         for node in explainer.anchors_for(wanted):
             graph = node.graph
             assert graph is not None
-            applier = Applier(graph, optimizer.state)
-            if not explainer.exclusion(graph)[0] and applier.apply_at(chosen, node):
+            if not explainer.exclusion(graph)[0] and Applier(graph, optimizer.state).apply_at(chosen, node):
                 return
     finally:
         model.listeners.remove(optimizer.state.worklist)

@@ -54,8 +54,7 @@ def _neighbourhoods(graph: Graph, around: Collection[str]) -> list[list[Node]]:
     edge = list(found)
     distance, wanted = 0, 1
     while edge:
-        near = [n for node in edge for n in _neighbours(graph, node) if n not in found]
-        edge = list(dict.fromkeys(near))
+        edge = list(dict.fromkeys(n for node in edge for n in _neighbours(graph, node) if n not in found))
         found.update(dict.fromkeys(edge))
         distance += 1
         if distance == wanted or not edge:

@@ -62,8 +62,7 @@ def canonical(piece: Piece) -> str:
 
 def _orders(call: PieceCall) -> Sequence[PieceCall]:
     """A call with its operands in all orders that compute the same."""
-    few = len(call.operands) <= _MOST_ORDERED
-    if not few or not is_commutative(call.op_type, call.domain):
+    if len(call.operands) > _MOST_ORDERED or not is_commutative(call.op_type, call.domain):
         return (call,)
     return [call._replace(operands=each) for each in dict.fromkeys(permutations(call.operands))]
 

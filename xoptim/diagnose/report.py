@@ -57,8 +57,7 @@ class Culprit:
 
     def to_json(self) -> dict[str, Any]:
         """All fields but ``around`` and ``feeds``, as JSON values."""
-        fields = ("step", "name", "number", "node", "evidence", "runs")
-        return {name: getattr(self, name) for name in fields}
+        return {name: getattr(self, name) for name in ("step", "name", "number", "node", "evidence", "runs")}
 
     def avoided_by(self, options: OptimizationOptions) -> OptimizationOptions:
         """The options that switch it off."""

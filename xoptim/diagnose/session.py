@@ -13,6 +13,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.dtypes import weakest
 from xoptim.graph.model import Model
+from xoptim.passes.cleanup import unused_inputs
 
 
 class Takers:
@@ -83,10 +84,10 @@ class Optimizations:
             nodes_before=self._nodes_before,
             nodes_after=after,
             exactness=weakest(used),
-            unfolded=self._last.unfolded(),
-            repetitions=tuple(self._last.repetitions),
-            unused_inputs=tuple(self._last.unused_inputs()),
-            dropped_inputs=tuple(self._last.dropped_inputs),
+            unfolded=self._last.folding.growth.unfolded(),
+            repetitions=tuple(self._last.outlining.found),
+            unused_inputs=tuple(unused_inputs(self._model.graph)),
+            dropped_inputs=tuple(self._last.dropping.dropped),
         )
 
     def forget(self) -> None:
@@ -94,11 +95,7 @@ class Optimizations:
         self._last = None
 
     def _has_half_precision(self) -> bool:
-        """Whether a result is computed in 16 bits.
-
-        Runtimes without such kernels insert casts to 32 bits, whose places depend on the neighbouring nodes, so that even
-        a rewrite of equal bits may change how results are rounded.
-        """
+        """Whether a result is computed in 16 bits, so that even a rewrite of equal bits may move it (see `held_to`)."""
         infos = (info for graph in self._model.graphs() for _, info in graph.all_known())
         return any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos)
 

@@ -185,5 +185,4 @@ class Applier:
             self.state.warn_of_mistake(pattern, anchor, error)
 
     def _report_drop(self, pattern: PatternOptimization, anchor: Node, why: str) -> None:
-        level = self.state.level(pattern)
-        self.state.events.send("dropped", pattern.name(), node=anchor, text=why, level=level)
+        self.state.events.send("dropped", pattern.name(), node=anchor, text=why, level=self.state.level(pattern))

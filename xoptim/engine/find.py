@@ -20,15 +20,14 @@ def match_patterns(
 ) -> tuple[list[MatchResult], dict[Node, MatchResult]]:
     """The matches of all patterns in a model, each node in at most one of them. The model is left unchanged.
 
+    Returns the matches, graph by graph in the order of the strategy, and each match by its root, the last of its nodes.
+
     Args:
         model: the model, subgraphs and local functions included, or one graph.
         patterns: the patterns to find, all at once; phases are ignored.
         strategy: which of several overlapping matches is kept, a name in `xoptim.match.result.STRATEGIES`. Among equals it
             is the one of the earlier pattern (phase, priority, ``before``, name), then the one with the earlier anchor.
         provider: execution provider of the patterns, empty for any.
-
-    Returns:
-        The matches, graph by graph in the order of the strategy, and each match by its root, the last of its nodes.
 
     Raises:
         ValueError: when there is no such strategy.

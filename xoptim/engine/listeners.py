@@ -50,14 +50,12 @@ class Statistics:
             self._rewriting[event.iteration] += event.seconds
             number, added, removed = event.application.number, len(event.added), len(event.removed)
             self._row(f"apply_{name}", event, instances=event.count, match_index=number, added=added, removed=removed)
-
         elif event.kind == "round":
             self._row("iteration", event)
             self._row("insert_and_remove_nodes", replace(event, seconds=self._rewriting[event.iteration]))
 
     def _row(self, name: str, event: Event, **known: Any) -> None:
-        row = {"pattern": name, "iteration": event.iteration, "time_in": event.seconds, **_NOTHING, **known}
-        self.rows.append(row)
+        self.rows.append({"pattern": name, "iteration": event.iteration, "time_in": event.seconds, **_NOTHING, **known})
 
     def _exit(self, pattern: str) -> str:
         mine = [(count, point) for (name, point), count in self._exits.items() if name == pattern]

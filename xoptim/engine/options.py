@@ -85,11 +85,7 @@ class OptimizationOptions:
         object.__setattr__(self, "drop", tuple(name for name in self.drop if name not in _STEPS))
 
     def selected(self) -> list[Rewrite]:
-        """The patterns and passes, in the order in which they run.
-
-        Raises:
-            UnknownPatternError: when a name is not known.
-        """
+        """The patterns and passes, in the order in which they run. Raises `UnknownPatternError` when a name is not known."""
         debug = self.debug
         chosen = select(self.patterns, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
         if debug.patterns:  # raises for unknown names

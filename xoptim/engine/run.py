@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from xoptim.blocks.finding import Repetition
 from xoptim.blocks.outlining import Outline
 from xoptim.engine.events import show_log
 from xoptim.engine.listeners import Statistics
@@ -17,16 +16,9 @@ from xoptim.graph.load import check_imports, collection_paused
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import ModelPass
 from xoptim.opsets.newest import RaiseOperatorSet
-from xoptim.passes.cleanup import (
-    DropUnreadResults,
-    DropUnusedInputs,
-    RemoveIdentities,
-    RemoveInitializers,
-    RemoveUnused,
-    unused_inputs,
-)
+from xoptim.passes.cleanup import DropUnreadResults, DropUnusedInputs, RemoveIdentities, RemoveInitializers, RemoveUnused
 from xoptim.passes.fold import FoldConstants, WriteExpanded
-from xoptim.passes.growth import NoteGrowth, Unfolded, growth_of
+from xoptim.passes.growth import NoteGrowth, growth_of
 from xoptim.passes.merge import MergeInitializers, MergeNodes
 from xoptim.passes.products import NoteProducts, rounds_elsewhere, stored_operands
 
@@ -52,27 +44,25 @@ class Optimizer:
         if any(True for _ in options.with_verbosity(1, self.rewrites)):
             show_log()
         self._raising = RaiseOperatorSet(options.opset, options.provider)
-        self._folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
-        self._outlining = Outline()
-        self._dropping = DropUnusedInputs()
+        self.folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
+        self.outlining = Outline()
+        self.dropping = DropUnusedInputs()
         self._before, self._after = stored_operands(model), NoteProducts()
         self.passes = self._passes()  # the passes of `run`, in order
 
     def _passes(self) -> list[ModelPass]:
-        options, growth = self.options, self._folding.growth
+        options, growth = self.options, self.folding.growth
         unused, merge = options.remove_unused, options.merge
         cleaning = _wanted((RemoveUnused(), unused), (RemoveIdentities(), options.remove_identity))
-        folding = _wanted(
-            (DropUnreadResults(), unused), (self._folding, options.constant_folding), (MergeInitializers(), merge)
-        )
+        folding = _wanted((DropUnreadResults(), unused), (self.folding, options.constant_folding), (MergeInitializers(), merge))
         return _wanted(
             (self._raising, options.opset is not None),
             (Rewriting(self.rewrites, cleaning, Settle(folding, _wanted((MergeNodes(), merge)))), True),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
             (self._after, options.outline),
-            (self._outlining, options.outline),
-            (self._dropping, options.drop_unused_inputs),
+            (self.outlining, options.outline),
+            (self.dropping, options.drop_unused_inputs),
             (NoteGrowth(growth), True),
         )
 
@@ -94,20 +84,6 @@ class Optimizer:
             self.model.listeners.remove(self.state.worklist)
         return self.statistics.rows
 
-    @property
-    def repetitions(self) -> list[Repetition]:
-        """The blocks that were written once."""
-        return self._outlining.found
-
-    @property
-    def dropped_inputs(self) -> list[str]:
-        """The inputs that were removed because nothing reads them."""
-        return self._dropping.dropped
-
-    def unused_inputs(self) -> list[str]:
-        """The inputs that nothing reads now."""
-        return unused_inputs(self.model.graph)
-
     def grades(self) -> list[Exactness]:
         """Exactness of each rewrite that was applied; and ``rounding`` when the runtime computes in another order now.
 
@@ -115,13 +91,9 @@ class Optimizer:
         """
         found = grades_of(self.rewrites, self.state.counts)
         after = stored_operands(self.model) if self._after.found is None else self._after.found
-        if self._raising.has_raised or self._folding.rounds or rounds_elsewhere(self._before, after):
+        if self._raising.has_raised or self.folding.rounds or rounds_elsewhere(self._before, after):
             found.append("rounding")
         return found
-
-    def unfolded(self) -> Unfolded | None:
-        """The nodes that were left unfolded because of the size of their results, ``None`` without any."""
-        return self._folding.growth.unfolded()
 
 
 def _wanted(*passes: tuple[ModelPass, bool]) -> list[ModelPass]:

@@ -30,7 +30,8 @@ def _unary(op_type: str, ufunc: np.ufunc, kinds: str) -> None:
     @kernel(op_type)
     def compute(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
         x = required(inputs, 0)
-        return without_nan(np.asarray(ufunc(x))) if x.dtype.kind in kinds and is_number(x) else None
+        known = x.dtype.kind in kinds and (x.dtype == np.bool_ or is_number(x))
+        return without_nan(np.asarray(ufunc(x))) if known else None
 
 
 _binary("Add", np.add)
@@ -42,6 +43,7 @@ _unary("Sqrt", np.sqrt, "f")
 _unary("Floor", np.floor, "f")
 _unary("Ceil", np.ceil, "f")
 _unary("Sign", np.sign, "iu")
+_unary("Not", np.logical_not, "b")
 _binary("Equal", np.equal, truths=True)
 _binary("Greater", np.greater)
 _binary("GreaterOrEqual", np.greater_equal)
@@ -50,13 +52,6 @@ _binary("LessOrEqual", np.less_equal)
 _binary("And", np.logical_and, numbers=False, truths=True)
 _binary("Or", np.logical_or, numbers=False, truths=True)
 _binary("Xor", np.logical_xor, numbers=False, truths=True)
-
-
-@kernel("Not")
-def not_(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
-    """Negation of booleans."""
-    x = required(inputs, 0)
-    return [np.asarray(np.logical_not(x))] if x.dtype == np.bool_ else None
 
 
 def divisor_is_safe(divisor: Array, dividend: Array | None = None) -> bool:

@@ -66,7 +66,7 @@ def constant(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] |
     if sparse is not None:
         return [_dense(sparse)]
     for suffix, dtype in (("int", np.int64), ("float", np.float32), ("string", object)):
-        for name in ("value_" + suffix, "value_" + suffix + "s"):
+        for name in (f"value_{suffix}", f"value_{suffix}s"):
             value = node.attribute(name)
             if value is not None:
                 return [np.array(value, dtype=dtype)]
@@ -76,8 +76,7 @@ def constant(node: EvaluationNode, _inputs: list[Array | None]) -> list[Array] |
 def _tensor(value: Any) -> Array:
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
-    array = value if isinstance(value, np.ndarray) else value.numpy()
-    return np.asarray(array)
+    return np.asarray(value if isinstance(value, np.ndarray) else value.numpy())
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> Array:

@@ -17,7 +17,7 @@ from xoptim.evaluate.arithmetic import divisor_is_safe
 from xoptim.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
 from xoptim.facts import dtypes
 from xoptim.facts.lazy import lazy_module
-from xoptim.facts.protos import own_graphs
+from xoptim.facts.protos import inner_graphs
 
 __all__ = ["NUMPY_KERNELS", "Computed", "EvaluationNode", "Kernel", "RegionResult", "evaluate_with_onnxruntime"]
 
@@ -53,20 +53,13 @@ def evaluate_with_onnxruntime(
 ) -> RegionResult:
     """Evaluate a region in one session of onnxruntime's CPU provider, optimizations off, one thread.
 
-    A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix products of repacked
-    weights add up in another order than products of computed matrices. No feed is copied but text and packed types.
+    A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix products of repacked weights
+    add up in another order than products of computed matrices. No feed is copied but text and packed types. Returns the values,
+    or the reason why there are none. Only MemoryError is raised, and nothing is logged.
 
-    Args:
-        nodes: the region, in topological order.
-        feeds: values of all results that the region and its subgraphs read from outside. An array is a tensor
-            that the model stores; a computed value has to be marked as `Computed`.
-        outputs: results to return.
-        opsets: imported version by domain.
-        ir_version: of the model.
-        functions: model-local functions that the nodes call.
-
-    Returns:
-        The values, or the reason why there are none. Only MemoryError is raised, and nothing is logged.
+    The nodes are in topological order; ``feeds`` are the values of all results that they and their subgraphs read from outside:
+    an array is a tensor that the model stores, a computed value has to be marked as `Computed`. ``functions`` are local ones
+    that the nodes call.
     """
     used = _names_read(nodes)
     feeds = {name: value for name, value in feeds.items() if name in used}
@@ -154,37 +147,34 @@ def _to_numpy(value: Any) -> Array:
 
 
 def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    names: set[str] = set()
-    for node in nodes:
-        names.update(node.input)
-        for graph in own_graphs(node):
-            names |= _names_read(graph.node)
-            names.update(output.name for output in graph.output)
-    return names
+    every, graphs = _everything(nodes)
+    return {name for node in every for name in node.input} | {output.name for graph in graphs for output in graph.output}
+
+
+def _everything(nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
+    """The nodes with those of their subgraphs, at every depth, and these subgraphs."""
+    outer = list(nodes)
+    graphs = list(inner_graphs(outer))
+    return [*outer, *(node for graph in graphs for node in graph.node)], graphs
 
 
 def _called(nodes: Iterable[onnx.NodeProto], functions: Sequence[onnx.FunctionProto]) -> list[onnx.FunctionProto]:
     by_name = {(f.domain, f.name): f for f in functions}
     found: dict[tuple[str, str], onnx.FunctionProto] = {}
-    pending = list(nodes)
+    pending, _ = _everything(nodes)
     while by_name and pending:
         node = pending.pop()
         key = node.domain, node.op_type
         function = by_name.pop(key, None)  # each function once, so that recursion ends
         if function is not None:
             found[key] = function
-            pending.extend(function.node)
-        for graph in own_graphs(node):
-            pending.extend(graph.node)
+            pending += _everything(function.node)[0]
     return list(found.values())
 
 
-def _divisions(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
-    for node in nodes:
-        if node.op_type in ("Div", "Mod") and node.domain in ("", "ai.onnx") and len(node.input) == 2:
-            yield node
-        for graph in own_graphs(node):
-            yield from _divisions(graph.node)
+def _divisions(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    every, _ = _everything(nodes)
+    return [n for n in every if n.op_type in ("Div", "Mod") and n.domain in ("", "ai.onnx") and len(n.input) == 2]
 
 
 def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
@@ -193,7 +183,7 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
     onnxruntime divides integers without a guard: the least integer divided by -1 (and, in some releases, a zero
     divisor) raises the processor's arithmetic exception. So divisors have to be floats or known beforehand.
     """
-    if any(True for function in model.functions for _ in _divisions(function.node)):
+    if any(_divisions(function.node) for function in model.functions):
         return "a function divides by values that are not known beforehand"
     produced = {name for node in model.graph.node for name in node.output}
     unknown = []
@@ -214,8 +204,5 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
 
 def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
     """Element types by result name, subgraphs included."""
-    types = {v.name: v.type.tensor_type.elem_type for v in (*graph.value_info, *graph.input, *graph.output)}
-    for node in graph.node:
-        for subgraph in own_graphs(node):
-            types.update(_element_types(subgraph))
-    return types
+    graphs = (graph, *inner_graphs(graph.node))
+    return {v.name: v.type.tensor_type.elem_type for g in graphs for v in (*g.value_info, *g.input, *g.output)}

@@ -38,39 +38,26 @@ class Operand(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """A parameter with a number, or one for each side, for each axis of the result.
+    """A parameter with a number, or one for each side, for each axis of the result."""
 
-    Attributes:
-        entries: the numbers, by label.
-        kept: the number of an axis that keeps its size.
-        dtype: element type.
-    """
-
-    entries: Mapping[int, Any]
-    kept: Any
-    dtype: Any = np.int64
+    entries: Mapping[int, Any]  # the numbers, by label
+    kept: Any  # the number of an axis that keeps its size
+    dtype: Any = np.int64  # element type
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Where the axes of the results of a node come from.
+    """Where the axes of the results of a node come from."""
 
-    Attributes:
-        operands: the axes of each operand; ``None`` for a number, a parameter, or an operand that is left out.
-        results: the labels of each result.
-        last: this many of the last axes of the results must stay the last ones.
-        swaps: whether the last two may change places if the two operands do.
-        blocks: axes of the results that replace an axis of the first operand.
-        names: parameters that name axes of the first operand, or of the result if only that has them; sets in any order.
-        numbers: parameters with numbers for axes, by name, or by place if they are operands.
-    """
-
+    # The axes of each operand; ``None`` for a number, a parameter, or an operand that is left out
     operands: tuple[Operand | None, ...]
-    results: tuple[Labels, ...]
-    last: int = 0
-    swaps: bool = False
-    blocks: Mapping[int, Labels] = field(default_factory=dict)
+    results: tuple[Labels, ...]  # the labels of each result
+    last: int = 0  # this many of the last axes of the results must stay the last ones
+    swaps: bool = False  # whether the last two may change places if the two operands do
+    blocks: Mapping[int, Labels] = field(default_factory=dict)  # axes of the results that replace an axis of the first operand
+    # Parameters that name axes of the first operand, or of the result if only that has them; sets in any order
     names: Mapping[str, int | Labels | frozenset[int]] = field(default_factory=dict)
+    # Parameters with numbers for axes, by name, or by place if they are operands
     numbers: Mapping[str | int, Numbers] = field(default_factory=dict)
 
     @property
@@ -282,10 +269,6 @@ def _of_first(node: Node, shapes: _Shapes, result: Labels | None = None, whole: 
     return Axes((Operand(labels, frozenset(whole)), *[None] * (len(shapes) - 1)), results, **more)
 
 
-def _elementwise(g: GraphView, node: Node, shapes: _Shapes) -> Axes:
-    return _of_first(node, shapes)
-
-
 def _broadcast(g: GraphView, node: Node, shapes: _Shapes) -> Axes:
     rank = max(map(len, shapes))
     return Axes(tuple(Operand(_range(len(shape), rank), broadcasts=True) for shape in shapes), (_range(rank),))
@@ -439,7 +422,7 @@ def _layer_normalization(g: GraphView, node: Node, shapes: _Shapes) -> Axes | No
 
 
 DESCRIBED: Final[Mapping[str, Callable[[GraphView, Node, _Shapes], Axes | None]]] = {
-    **dict.fromkeys((*sorted(ELEMENTWISE), "CastLike"), _elementwise),
+    **dict.fromkeys((*sorted(ELEMENTWISE), "CastLike"), lambda g, node, shapes: _of_first(node, shapes)),
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     **dict.fromkeys((*REDUCING, *_NORMALIZED, "Concat", "Slice", "Split", "Squeeze"), _mixing),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _quantized),

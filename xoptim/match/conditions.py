@@ -144,6 +144,5 @@ def _capture(value: Any, expected: Capture, captured: dict[str, Any]) -> bool:
 def _has_default(g: GraphBuilderPatternOptimization, node: Node, name: str) -> bool:
     """Whether an attribute that is written has the schema's default."""
     rank = g.info(node.input[0]).rank if node.input and node.input[0] else None
-    kernel = node.attribute.get("kernel_shape")
-    default = attribute_default(node.op_type, node.domain, node.opset, name, rank, kernel)
+    default = attribute_default(node.op_type, node.domain, node.opset, name, rank, node.attribute.get("kernel_shape"))
     return default is not None and same_attribute(node.attribute[name], default)

@@ -47,5 +47,4 @@ CONDITIONS: Final[Mapping[Condition, Callable[[Graph], Iterator[str]]]] = {
 
 def unmet(model: Model, conditions: Iterable[Condition]) -> str:
     """The first contradiction to some conditions, empty when they hold."""
-    found = (text for name in conditions for graph in model.graphs() for text in CONDITIONS[name](graph))
-    return next(found, "")
+    return next((text for name in conditions for graph in model.graphs() for text in CONDITIONS[name](graph)), "")

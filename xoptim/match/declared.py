@@ -1,12 +1,12 @@
 """Conditions on operands that a pattern declares as class attributes: element types, numbers of axes, kernels."""
 
-import inspect
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import PatternError
 from xoptim.facts.words import meant
+from xoptim.match.lines import attribute_line
 from xoptim.match.pattern import PatternOptimization, operator_key
 from xoptim.match.view import GraphBuilderPatternOptimization, runs
 
@@ -44,12 +44,8 @@ class DeclaredConditions(PatternOptimization):
         for name, types in self.operand_types.items():
             operand = captured.get(name)
             if operand and (dtype := g.try_infer_type(operand)) not in types:
-                reason = (
-                    f"the type {type_name(dtype)} of {operand!r} does not fit"
-                    if dtype
-                    else f"the type of {operand!r} is unknown"
-                )
-                return Unmet("operand_types", operand, reason)
+                known = f"the type {type_name(dtype)} of {operand!r} does not fit"
+                return Unmet("operand_types", operand, known if dtype else f"the type of {operand!r} is unknown")
         for name, rank in self.operand_ranks.items():
             operand = captured.get(name)
             if operand and g.info(operand).rank != rank:
@@ -71,17 +67,6 @@ class DeclaredConditions(PatternOptimization):
         for attribute, names in declared.items():
             unknown = next((name for name in names if name not in captured), None)
             if unknown is not None:
-                file, line = place_of(type(self), attribute)
+                file, line = attribute_line(type(self), attribute)
                 place = f"{file}:{line}: {self.name()}"
                 raise PatternError(f"{place}: {attribute} names {unknown!r}, which nothing captures{meant(unknown, captured)}")
-
-
-def place_of(pattern: type, attribute: str) -> tuple[str, int]:
-    """File and line at which a class, or one that it extends, sets an attribute; no file and 0 when there is no source."""
-    owner = next((cls for cls in pattern.__mro__ if attribute in vars(cls)), pattern)
-    try:
-        (lines, first), file = inspect.getsourcelines(owner), inspect.getsourcefile(owner)
-    except (OSError, TypeError):
-        return "", 0
-    offset = next((number for number, line in enumerate(lines) if line.strip().startswith(f"{attribute} =")), 0)
-    return file or "", first + offset

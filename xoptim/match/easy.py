@@ -1,15 +1,15 @@
 """Patterns declared by two functions: the subgraph to find, and its replacement."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
-from xoptim.match.declared import DeclaredConditions, place_of
-from xoptim.match.lines import raised_at
+from xoptim.match.declared import DeclaredConditions
+from xoptim.match.lines import attribute_line, raised_at
 from xoptim.match.matcher import Attempt
 from xoptim.match.mistakes import check_description, check_replacement
 from xoptim.match.near_miss import NearPairing, report_miss
@@ -18,7 +18,7 @@ from xoptim.match.pattern import Key, operator_key
 from xoptim.match.program import CONSTANT, Program, compile_trace
 from xoptim.match.refusal import COMPLETE, READ_ELSEWHERE, Misfit, listener, listening
 from xoptim.match.result import MatchResult
-from xoptim.match.trace import Capture, Condition, Trace, Variadic, trace
+from xoptim.match.trace import Condition, Trace, Variadic, trace
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 
@@ -184,7 +184,7 @@ class EasyPatternOptimization(DeclaredConditions):
                     return Misfit(anchor, condition.reason or "a condition does not hold", line=condition.line)
             unmet = self.unmet(g, match)
             if unmet is not None:
-                file, line = place_of(type(self), unmet.attribute) if listener() else ("", 0)
+                file, line = attribute_line(type(self), unmet.attribute) if listener() else ("", 0)
                 return Misfit(anchor, unmet.reason, (unmet.operand,), line, file=file)
             for check in (self.validate_attribute_mapping, self.validate_mapping):
                 if not check(g, match):
@@ -201,18 +201,11 @@ class EasyPatternOptimization(DeclaredConditions):
             if unknown:
                 raise RewriteError(f"{self.name()}: apply_pattern gives {unknown[0]!r}, which match_pattern does not return")
             results = [results.get(name) for name in match.output_names]
-        given = [results] if isinstance(results, str) or results is None else list(_flat(results))
+        values = [results] if isinstance(results, str) or results is None else results
+        given = [name for value in values for name in (value if isinstance(value, (tuple, list)) else (value,))]
         if len(given) != len(match.outputs):
             raise RewriteError(f"{self.name()}: apply_pattern gives {len(given)} results, {len(match.outputs)} expected")
         return [*kept, *connect(g, given, match.outputs)]
-
-
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from value
-        else:
-            yield value
 
 
 def _worth_trying(programs: Sequence[Program], g: GraphBuilderPatternOptimization, node: Node) -> list[Program]:
@@ -278,8 +271,7 @@ def _cannot_stay(
     g: GraphBuilderPatternOptimization, pairing: Pairing, kept: Sequence[Node], match: Match, operands: set[str], interior: str
 ) -> Misfit | None:
     """The reason why nodes that are needed elsewhere cannot stay beside the replacement, ``None`` if they can."""
-    trace = pairing.program.trace
-    said = {pairing.names[s.index]: s.interior for s in trace.symbols if s.interior}
+    said = {pairing.names[s.index]: s.interior for s in pairing.program.trace.symbols if s.interior}
     outputs, inside = set(match.outputs), set(match.nodes)
     for node in kept:
         for name in node.output:
@@ -331,10 +323,7 @@ def _arguments(pattern: EasyPatternOptimization, match: Match) -> dict[str, Any]
 
 
 def _captured(found: Trace) -> set[str]:
-    names = {symbol.name for symbol in found.symbols} | set(found.options)
-    for node in found.nodes:
-        names |= {value.name for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)}
-    return names
+    return {symbol.name for symbol in found.symbols} | set(found.options) | found.captured_attributes()
 
 
 def _parameters(pattern: EasyPatternOptimization) -> tuple[inspect.Parameter, ...]:

@@ -1,6 +1,5 @@
 """Local functions that patterns define and call."""
 
-from collections.abc import Iterator
 from copy import deepcopy
 
 import onnx
@@ -22,13 +21,12 @@ _LEAST_IR_VERSION = 8
 def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
     """Add a local function to an edit, unless the model already has the same function.
 
+    Returns the function as it is in the model. Its name differs from the one in the definition when that is taken.
+
     Args:
         edit: of the graph in which the function will be called.
         definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
             header may be omitted. Operator sets that it does not import come from the graph.
-
-    Returns:
-        The function as it is in the model. Its name differs from the one in the definition when that is taken.
 
     Raises:
         Declined: when the model's file format has no functions; when the graph is part of a function of the same domain (a
@@ -94,11 +92,7 @@ def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> N
         key = pending.pop()
         if key == caller:
             raise Declined(f"function {caller[1]!r} would call itself")
-        pending += [callee for callee in _callees(bodies[key]) if callee in bodies and callee not in seen]
+        nodes = (node for graph in bodies[key].all_graphs() for node in graph.nodes)
+        callees = {(node.domain, node.op_type, node.overload) for node in nodes}
+        pending += callees & bodies.keys() - seen
         seen.update(pending)
-
-
-def _callees(body: Graph) -> Iterator[Key]:
-    for graph in body.all_graphs():
-        for node in graph.nodes:
-            yield node.domain, node.op_type, node.overload

@@ -29,8 +29,8 @@ def class_line(cls: type[Rewrite], method: str = "") -> tuple[str, int]:
 
 
 def attribute_line(cls: type[Rewrite], name: str) -> tuple[str, int]:
-    """File and line where a class attribute is set."""
-    owner = next((c for c in cls.__mro__ if name in vars(c) and not _is_base(c)), cls)
+    """File and line where a class, or one that it extends, sets an attribute; empty when there is no source."""
+    owner = next((c for c in cls.__mro__ if name in vars(c) and not c.__module__.startswith("xoptim.match.")), cls)
     try:
         lines, first = inspect.getsourcelines(owner)
     except (OSError, TypeError):
@@ -62,10 +62,6 @@ _ENGINE = Path(__file__).parent.parent
 def _is_engine(file: str) -> bool:
     path = Path(file)
     return path.is_relative_to(_ENGINE) and not path.is_relative_to(_ENGINE / "patterns")
-
-
-def _is_base(cls: type[object]) -> bool:
-    return cls.__module__.startswith("xoptim.match.")
 
 
 def raised_at(error: BaseException) -> tuple[str, int]:

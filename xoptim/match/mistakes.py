@@ -10,7 +10,7 @@ from typing import Any, Final
 from xoptim.facts.errors import PatternError
 from xoptim.facts.operators import mistake_in
 from xoptim.facts.words import meant
-from xoptim.match.trace import Capture, PatternNode, Trace, Variadic
+from xoptim.match.trace import PatternNode, Trace, Variadic
 
 _MANY: Final = 1 << 30
 _DEPTH: Final = 4  # of calls that are followed to find what is derived
@@ -56,8 +56,9 @@ def check_replacement(
         return
     place = f"{code.co_filename}:{code.co_firstlineno}: {name}: apply_pattern"
     known = set(captured)
-    unknown = [each.name for each in list(inspect.signature(apply).parameters.values())[1:] if _is_required(each)]
-    unknown = [parameter for parameter in unknown if parameter not in known]
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = [each for each in list(inspect.signature(apply).parameters.values())[1:] if each.kind in named]
+    unknown = [each.name for each in parameters if each.default is each.empty and each.name not in known]
     # The search of the code takes long beside the rest, and most patterns derive nothing.
     derived = _derived(owner, checks) if unknown else set()
     for parameter in unknown:
@@ -65,11 +66,6 @@ def check_replacement(
             raise PatternError(f"{place} has a parameter {parameter!r}, which nothing captures{meant(parameter, known)}")
     if not _returns_a_value(code):
         raise PatternError(f"{place} returns nothing; return the results that replace those of match_pattern")
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    return is_named and parameter.default is parameter.empty
 
 
 def _attributes(node: PatternNode) -> list[str]:
@@ -92,12 +88,9 @@ def _results(node: PatternNode) -> int:
 def _captured_twice(found: Trace) -> str | None:
     """A name that is used both for a result and for an attribute or an option."""
     results = {symbol.name for symbol in found.symbols if symbol.name}
-    attributes = {
-        value.name for node in found.nodes for value in (*node.attributes.values(), node.others) if isinstance(value, Capture)
-    }
-    return next((name for name in (*found.options, *sorted(attributes)) if name in results), None) or next(
-        (name for name in found.options if name in attributes), None
-    )
+    attributes = found.captured_attributes()
+    twice = [name for name in (*found.options, *sorted(attributes)) if name in results]
+    return next(iter([*twice, *(name for name in found.options if name in attributes)]), None)
 
 
 def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str] | None:
@@ -117,7 +110,8 @@ def _derived(owner: object, functions: Iterable[Callable[..., Any]]) -> set[str]
         for each in _codes(code):
             if "derive" in each.co_names and _CALL_WITH_MANY in each.co_code[::2]:
                 return None  # m.derive(**values)
-            words.update(_texts(each))
+            constants = (value for item in each.co_consts for value in (item if isinstance(item, tuple) else (item,)))
+            words.update(value for value in constants if isinstance(value, str))
         names = {name for each in _codes(code) for name in (*each.co_names, *each.co_freevars)}
         around = {**getattr(plain, "__globals__", {}), **_enclosed(plain)}
         methods = [vars(cls)[name] for cls in type(owner).__mro__ for name in names & vars(cls).keys()]
@@ -142,13 +136,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
-
-
-def _texts(code: CodeType) -> Iterator[str]:
-    for constant in code.co_consts:
-        for each in constant if isinstance(constant, tuple) else (constant,):
-            if isinstance(each, str):
-                yield each
 
 
 def _returns_a_value(code: CodeType) -> bool:

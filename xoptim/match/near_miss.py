@@ -89,6 +89,8 @@ class NearPairing(Pairing):
     ) -> bool:
         """Remember the first condition that failed on this search path, if no other path got further.
 
+        Returns whether the search continues, because no condition has failed before. It then returns no match.
+
         Args:
             node: the node that does not fit.
             reason: the reason.
@@ -97,9 +99,6 @@ class NearPairing(Pairing):
             near: whether only a value is wrong, which is nearer than another operator.
             waive: whether the search may continue as if the condition held.
             is_last: whether all else fits, which is nearer than as many results on a path that ends.
-
-        Returns:
-            Whether the search continues, because no condition has failed before. It then returns no match.
         """
         if self._is_complete:
             return False
@@ -213,8 +212,7 @@ class NearPairing(Pairing):
             return self.refuse(node, f"{symbol.name!r} is a list of results, not one", wanted)
         if suits(self.g, symbol, name):
             return self.refuse(node, f"{name!r} may change the shape of the result", wanted, name, waive=True)
-        reason = self._unsuitable(symbol, name)
-        return self.refuse(node, reason, wanted, name, near=self.g.is_constant(name), waive=True)
+        return self.refuse(node, self._unsuitable(symbol, name), wanted, name, near=self.g.is_constant(name), waive=True)
 
     def _unsuitable(self, symbol: Symbol, name: str) -> str:
         """The reason why a result does not satisfy the literal or the annotation of a symbol."""

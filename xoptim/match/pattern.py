@@ -47,25 +47,20 @@ class PatternOptimization(Rewrite):
 
     def paths(self) -> frozenset[tuple[Key, tuple[Key, ...]]]:
         """Operators of anchors, each with the operators of a chain of producers that must lead to it."""
-        near = self.near_keys()
-        return frozenset((anchor, (key,)) for anchor in self.anchor_keys() for key in near) or frozenset(
-            (anchor, ()) for anchor in self.anchor_keys()
-        )
+        ends: list[tuple[Key, ...]] = [(key,) for key in self.near_keys()] or [()]
+        return frozenset((anchor, end) for anchor in self.anchor_keys() for end in ends)
 
     def reach(self) -> int:
         """How many nodes away from the anchor a change may make it match."""
         return self.radius
 
     def match(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        """Look for the pattern around a node. The graph must not be changed.
+        """Look for the pattern around a node. The graph must not be changed. Returns the match, or what `none` returns.
 
         Args:
             g: the view of the graph.
             node: the node to match at; its operator is one of the `anchors`.
             matched: the matches of this round so far.
-
-        Returns:
-            The match, or what `none` returns.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has no match; a pattern with match_pattern extends EasyPatternOptimization"
@@ -83,14 +78,11 @@ class PatternOptimization(Rewrite):
         return None if found is None else checked(found, node)
 
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
-        """Make the replacement.
+        """Make the replacement. Returns the nodes that replace them, in an order in which they can run.
 
         Args:
             g: the view of the graph, which makes nodes and initializers.
             *nodes: the nodes of the match. Those not in the returned list are removed.
-
-        Returns:
-            The nodes that replace them, in an order in which they can run.
         """
         raise NotImplementedError(f"{type(self).__name__} has no apply")
 

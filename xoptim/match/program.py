@@ -19,18 +19,14 @@ class Step:
     ``inputs``: compare the operands of a node that was found, in one of ``orders`` (in all orders when it is empty).
     ``terms``: the same with the operands of a tree of nodes with an associative operator. ``up``: the producer of ``symbol``
     must be the pattern's ``node``. ``down``: a consumer of ``symbol`` must be ``node``.
-
-    Attributes:
-        most_readers: for ``down``, how many nodes may read ``symbol`` when all of them must belong to the match.
     """
 
     kind: Kind
     node: PatternNode
     symbol: Symbol | None = None
     orders: tuple[tuple[int, ...], ...] = ()
-    most_readers: int | None = None
-    is_straight: bool = field(init=False)
-    """Whether there is one order only."""
+    most_readers: int | None = None  # for ``down``, how many nodes may read ``symbol`` when all must belong to the match
+    is_straight: bool = field(init=False)  # whether there is one order only
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_straight", len(self.orders) == 1)
@@ -38,31 +34,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One variant of a pattern, ready to run, with its numbers of registers (``size``) and nodes (``count``).
-
-    Attributes:
-        path: operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the
-            last one may be `CONSTANT`, or a `literal_key`. Empty when no producer is required.
-        reach: distance from the anchor to the farthest other node, plus one: a change within it may make the program match.
-    """
+    """One variant of a pattern, ready to run, with its numbers of registers (``size``) and nodes (``count``)."""
 
     trace: Trace
     anchor: PatternNode
     steps: tuple[Step, ...]
+    # Operator that must produce an input of the anchor, operator that must produce an input of that, and so on; the last one
+    # may be `CONSTANT`, or a `literal_key`. Empty when no producer is required
     path: tuple[Key, ...]
     size: int
     count: int
-    reach: int
-    near: Key | None = field(init=False)
-    """The first step of the path."""
-    anchor_key: Key = field(init=False)
-    """Operator of the anchor."""
-    captures: tuple[tuple[str, int], ...] = field(init=False)
-    """Results that are captured: name and register."""
+    reach: int  # distance from the anchor to the farthest other node, plus one: a change within it may make the program match
+    near: Key | None = field(init=False)  # the first step of the path
+    anchor_key: Key = field(init=False)  # operator of the anchor
+    captures: tuple[tuple[str, int], ...] = field(init=False)  # results that are captured: name and register
+    # Registers of the results from outside that the pattern reads, lists of results apart
     operands: tuple[int, ...] = field(init=False)
-    """Registers of the results from outside that the pattern reads, lists of results apart."""
-    lists: tuple[str, ...] = field(init=False)
-    """Names of these lists."""
+    lists: tuple[str, ...] = field(init=False)  # names of these lists
 
     def __post_init__(self) -> None:
         given = [s for s in self.trace.symbols if s.producer is None and s.literal is None]

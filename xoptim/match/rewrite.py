@@ -157,15 +157,7 @@ class ModelPass(Rewrite):
         raise NotImplementedError(f"{type(self).__name__} has no run")
 
     def run_in(self, model: Model, state: Any) -> int:
-        """Run as a part of an optimization.
-
-        Args:
-            model: the model.
-            state: the `xoptim.engine.state.State` of the optimization.
-
-        Returns:
-            Number of changes.
-        """
+        """Run as a part of an optimization with a `xoptim.engine.state.State`; returns the number of changes."""
         return self.run(model)
 
     def findings(self, model: Model) -> Sequence[Finding] | None:

@@ -69,31 +69,20 @@ class Variadic:
 
 @dataclass(slots=True, eq=False)
 class Symbol:
-    """A result in a pattern.
+    """A result in a pattern."""
 
-    Attributes:
-        index: register that holds the name of the matching result.
-        name: its parameter of `match_pattern`, empty for interior results.
-        producer: pattern node that produces it.
-        literal: value that it must have.
-        kind: annotation of the parameter.
-        predicate: condition on the value of a constant, as an array, or as a number for a `Scalar`.
-        elements: for a `Variadic`: annotation of each of its results.
-        least: for a `Variadic`: minimal number of results.
-        interior: whether it may be read outside the pattern (``keep``) or not (``refuse``); decided by the pattern when empty.
-    """
-
-    index: int
-    name: str = ""
-    producer: PatternNode | None = None
-    literal: Any = None
-    kind: type | None = None
+    index: int  # register that holds the name of the matching result
+    name: str = ""  # its parameter of `match_pattern`, empty for interior results
+    producer: PatternNode | None = None  # pattern node that produces it
+    literal: Any = None  # value that it must have
+    kind: type | None = None  # annotation of the parameter
+    # Condition on the value of a constant, as an array, or as a number for a `Scalar`
     predicate: Callable[[Any], bool] | None = None
-    elements: type | None = None
-    least: int = 0
+    elements: type | None = None  # for a `Variadic`: annotation of each of its results
+    least: int = 0  # for a `Variadic`: minimal number of results
+    # Whether it may be read outside the pattern (``keep``) or not (``refuse``); decided by the pattern when empty
     interior: Literal["", "keep", "refuse"] = ""
-    is_plain: bool = field(init=False)
-    """Whether it matches any result, with any value."""
+    is_plain: bool = field(init=False)  # whether it matches any result, with any value
 
     def __post_init__(self) -> None:
         self.is_plain = self.kind is None and self.literal is None
@@ -101,28 +90,19 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class PatternNode:
-    """A node in a pattern, with a condition on each attribute, and on the ``others``, which are not mentioned.
+    """A node in a pattern, with a condition on each attribute, and on the ``others``, which are not mentioned."""
 
-    Attributes:
-        index: its place in the order of the calls.
-        inputs: operands, ``None`` for those that must be absent.
-        line: of the call in the pattern.
-        associative: whether a tree of such nodes may match it.
-        any_order: whether the operands may be in any order although the operator is not commutative.
-        variadic: place of the operand that takes all remaining ones, -1 when there is none.
-    """
-
-    index: int
+    index: int  # its place in the order of the calls
     op_type: str
     domain: str
-    inputs: list[Symbol | None]
+    inputs: list[Symbol | None]  # operands, ``None`` for those that must be absent
     outputs: list[Symbol]
     attributes: dict[str, Any]
     others: Any
-    line: int = 0
-    associative: bool = False
-    any_order: bool = False
-    variadic: int = field(init=False)
+    line: int = 0  # of the call in the pattern
+    associative: bool = False  # whether a tree of such nodes may match it
+    any_order: bool = False  # whether the operands may be in any order although the operator is not commutative
+    variadic: int = field(init=False)  # place of the operand that takes all remaining ones, -1 when there is none
 
     def __post_init__(self) -> None:
         self.variadic = next((i for i, s in enumerate(self.inputs) if s is not None and s.kind is Variadic), -1)
@@ -151,6 +131,11 @@ class Trace:
     options: dict[str, Any] = field(default_factory=dict)
     conditions: list[Condition] = field(default_factory=list)
     file: str = ""
+
+    def captured_attributes(self) -> set[str]:
+        """The names under which attributes are captured."""
+        values = (value for node in self.nodes for value in (*node.attributes.values(), node.others))
+        return {value.name for value in values if isinstance(value, Capture)}
 
 
 class PatternBuilder:
@@ -303,8 +288,7 @@ class PatternBuilder:
         if isinstance(operand, np.generic):
             operand = operand.item()
         if isinstance(operand, (bool, int, float, list, tuple, np.ndarray)):
-            literal = operand if isinstance(operand, (bool, int, float)) else np.asarray(operand)
-            return self.symbol(literal=literal)
+            return self.symbol(literal=operand if isinstance(operand, (bool, int, float)) else np.asarray(operand))
         raise _mistake(f"{operand!r} cannot be an operand of a pattern")
 
 
@@ -344,10 +328,8 @@ _KINDS: dict[str, type] = {kind.__name__: kind for kind in (Constant, Scalar, Op
 def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> list[Trace]:
     """All variants of a pattern: one for each combination of answers to `PatternBuilder.choice`.
 
-    ``function`` is the bound method `match_pattern`; the names of its parameters are read from its signature by default.
-
-    Raises:
-        PatternError: when the pattern cannot be matched; the message names the mistake.
+    ``function`` is the bound method `match_pattern`; the names of its parameters are read from its signature by default. Raises
+    `PatternError` when the pattern cannot be matched; the message names the mistake.
     """
     parameters = list(inspect.signature(function).parameters.values())[1:]
     formal = [(p.name, _kind(p.annotation)) for p in parameters] if names is None else [(name, None) for name in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,45 +28,36 @@ from xoptim.match.moved import read_moved
 
 
 class GivenTensors:
-    """The tensor inputs of a graph, then of the enclosing graphs."""
-
-    __slots__ = ("_by_axis", "_graph", "_leading")
+    """The tensor inputs of a graph, then of the enclosing graphs, listed once: as many nodes may look them up."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._by_axis: dict[Dim, dict[int, tuple[str, Shape]]] | None = None
-        self._leading: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
+    def _tensors(self) -> list[tuple[str, Shape]]:
+        scopes = [self._graph]
+        while (parent := scopes[-1].parent) is not None:
+            scopes.append(parent)
+        known = ((name, scope.info_of(name)) for scope in scopes for name in scope.inputs)
+        return [(name, info.shape) for name, info in known if info.is_tensor and info.shape is not None]
+
+    @cached_property
     def leading(self) -> frozenset[str]:
         """Symbols in their first two axes."""
-        self._index()
-        return self._leading
+        axes = [axis for _, shape in self._tensors for axis in shape[:2]]
+        return frozenset[str]().union(*(axis.symbols for axis in axes if not isinstance(axis, int)))
+
+    @cached_property
+    def _by_axis(self) -> dict[Dim, list[int]]:
+        found: dict[Dim, list[int]] = {}
+        for place, (_, shape) in enumerate(self._tensors):
+            for axis in shape:
+                found.setdefault(axis, []).append(place)
+        return found
 
     def with_axes(self, axes: Iterable[Dim]) -> list[tuple[str, Shape]]:
         """Those that have one of some axes, with their shapes, in order."""
-        index = self._index()
-        found = {place: tensor for axis in axes for place, tensor in index.get(axis, {}).items()}
-        return [found[place] for place in sorted(found)]
-
-    def _index(self) -> dict[Dim, dict[int, tuple[str, Shape]]]:
-        """The tensors by axis and position, listed once: there may be as many of them as nodes that look them up."""
-        if self._by_axis is None:
-            self._by_axis = {}
-            scope: Graph | None = self._graph
-            place, leading = 0, set[str]()
-            while scope is not None:
-                for name in scope.inputs:
-                    info = scope.info_of(name)
-                    if info.shape is None or not info.is_tensor:
-                        continue
-                    place += 1
-                    for axis in info.shape:
-                        self._by_axis.setdefault(axis, {})[place] = (name, info.shape)
-                    leading.update(*(axis.symbols for axis in info.shape[:2] if not isinstance(axis, int)))
-                scope = scope.parent
-            self._leading = frozenset(leading)
-        return self._by_axis
+        return [self._tensors[place] for place in sorted({place for axis in axes for place in self._by_axis.get(axis, ())})]
 
 
 class GraphBuilderPatternOptimization(GraphQueries):

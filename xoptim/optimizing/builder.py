@@ -113,15 +113,12 @@ class GraphBuilder(GraphQueries):
     # ---------------------------------------------------------------- building
 
     def make_tensor_input(self, name: str, dtype: int, shape: Sequence[int | str | None] | None = None) -> str:
-        """Add an input.
+        """Add an input. Raises `ModelError` when the name is taken or empty, or the type or a dimension is invalid.
 
         Args:
             name: name of the input.
             dtype: element type, a value of ``TensorProto.DataType``.
             shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
-
-        Raises:
-            ModelError: when the name is taken or empty, or the type or a dimension is invalid.
         """
         _check_new(self.graph, name)
         self.graph.declare_input(name, _declared(dtype, shape))
@@ -147,11 +144,8 @@ class GraphBuilder(GraphQueries):
     def make_initializer(self, name: str, value: Any) -> str:
         """Store a constant: an array, a value that numpy converts to one, or a ``TensorProto``.
 
-        Returns:
-            Its name, which differs from ``name`` when that is taken.
-
-        Raises:
-            ModelError: when ONNX has no type for the value.
+        Returns its name, which differs from ``name`` when that is taken. Raises `ModelError` when ONNX has no type for the
+        value.
         """
         return store(self.graph, name or "constant", _array(value))
 
@@ -166,9 +160,8 @@ class GraphBuilder(GraphQueries):
     ) -> str | tuple[str, ...]:
         """Add a node; returns the name of its result, or a tuple when there are several.
 
-        Raises:
-            ModelError: when the operator, an attribute, its type or the number of operands is invalid, when an operand is
-                not defined, or a result is already defined.
+        Raises `ModelError` when the operator, an attribute, its type or the number of operands is invalid, when an operand is
+        not defined, or a result is already defined.
         """
         edit = Edit(self.graph)
         node = make_node(edit, op_type, inputs, outputs, domain=domain, name=name, attributes=attributes, adapt=not domain)
@@ -184,29 +177,24 @@ class GraphBuilder(GraphQueries):
     def replace(self, old: str, new: str) -> None:
         """Redirect every reader of a result of the main graph to another one of the same value.
 
-        An output of the graph keeps its name. Nodes that are no longer read are removed when the model is optimized.
+        An output of the graph keeps its name. Nodes that are no longer read are removed when the model is optimized. Raises
+        `RewriteError` when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
+        ``old`` must stay. The model is left unchanged then.
 
         Args:
             old: the result to replace.
             new: an existing result, or one that `op` has made.
-
-        Raises:
-            RewriteError: when the types or shapes of the two contradict each other, when ``new`` depends on ``old``, or when
-                ``old`` must stay. The model is left unchanged then.
         """
         substitute(self.graph, old, new)
 
     # ---------------------------------------------------------------- optimizing
 
     def optimize(self, max_iter: int = -1, remove_identity: bool = True) -> list[dict[str, Any]]:
-        """Optimize in place.
+        """Optimize in place. Returns statistics, one dictionary per row, for ``pandas.DataFrame``.
 
         Args:
             max_iter: maximal number of rounds; -1 for the number in the options.
             remove_identity: remove Identity nodes.
-
-        Returns:
-            Statistics, one dictionary per row, for ``pandas.DataFrame``.
         """
         options = self.optimization_options
         if max_iter >= 0:
@@ -224,11 +212,7 @@ class GraphBuilder(GraphQueries):
         infer_model(self.model)
 
     def to_onnx(self, optimize: bool = True) -> onnx.ModelProto:
-        """The model as a protobuf that shares no data with the given one.
-
-        Args:
-            optimize: whether to optimize the model first.
-        """
+        """The model as a protobuf that shares no data with the given one. ``optimize``: whether to optimize the model first."""
         if optimize:
             self.optimize()
         return export_model(self.model)

@@ -35,16 +35,9 @@ OnLoaded: TypeAlias = Callable[[GraphBuilder], object]
 
 
 class Suspect(Bisection):
-    """A model whose optimization changes results.
+    """A model, a file or a protobuf, whose optimization changes results; with ``inline``, its functions are inlined first.
 
-    Args:
-        model: the original, a file or a protobuf.
-        options: options of the optimization.
-        checks: options of the validation.
-        inline: whether local functions are replaced by their bodies first.
-
-    Attributes:
-        report: comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
+    ``report`` is the comparison of the whole models in the last search, ``None`` when a wrong rewrite was found without it.
     """
 
     def __init__(
@@ -127,12 +120,9 @@ class Proof:
 def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOptions, proof: ProofOptions) -> Proof:
     """Optimize a model and compare it with the original; when it computes something else, again without the culprit.
 
-    A warning is logged for each rewrite that is left out.
-
-    Raises:
-        ModelError: the model cannot be read.
-        UnknownPatternError: a pattern name is unknown.
-        ProviderUnavailable: onnxruntime lacks a requested execution provider.
+    A warning is logged for each rewrite that is left out. Raises `ModelError` when the model cannot be read,
+    `UnknownPatternError` when a pattern name is unknown, and `ProviderUnavailable` when onnxruntime lacks a requested execution
+    provider.
     """
     options.selected()  # a misspelt pattern is noticed before a large model is read
     left_out: list[Culprit] = []

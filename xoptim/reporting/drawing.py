@@ -114,10 +114,7 @@ class _Drawer:
 
 def _scope(node: Node) -> Path:
     """The modules around a node: from its metadata or name, else from the name of its first result."""
-    found = scope_of(node)
-    if found or not node.output:
-        return found
-    return tuple(part for part in node.output[0].split("/")[:-1] if part)
+    return scope_of(node) or tuple(part for name in node.output[:1] for part in name.split("/")[:-1] if part)
 
 
 def _attributes(node: Node) -> str:

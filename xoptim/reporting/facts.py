@@ -115,18 +115,13 @@ def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
     largest = [report.largest for report in subject.validation if report.largest is not None]
     if largest:
         found = max(largest, key=lambda each: each.excess)
-        cards.append(
-            Card("largest difference", f"{found.max_abs:.2g}" if found.max_abs else "none", _tolerance(found.tolerance))
-        )
+        limits = "" if found.tolerance is None else "rtol {:g}, atol {:g}".format(*found.tolerance)
+        cards.append(Card("largest difference", f"{found.max_abs:.2g}" if found.max_abs else "none", limits))
     if subject.exactness is not None:
         cards.append(Card("exactness", subject.exactness))
     if all(subject.opsets) and subject.opsets[0] != subject.opsets[1]:
         cards.append(Card("operator set", f"{subject.opsets[0]} → {subject.opsets[1]}"))
     return cards
-
-
-def _tolerance(limits: tuple[float, float] | None) -> str:
-    return "" if limits is None else f"rtol {limits[0]:g}, atol {limits[1]:g}"
 
 
 def _operators(subject: ReportSubject, before: Drawing, after: Drawing) -> list[OperatorRow]:

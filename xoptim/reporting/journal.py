@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from xoptim.engine.events import Event
 from xoptim.engine.options import OptimizationOptions
@@ -43,12 +42,6 @@ class Journal:
             self.steps.append(RewriteStep(event.pattern, tuple(event.removed), tuple(event.added), event.application.pattern))
 
 
-class Builder(Protocol):
-    """The part of a ``GraphBuilder`` that is needed."""
-
-    model: Model
-
-
 class Recorder:
     """Records the optimizations of one model: a proof may make several, and keeps one of them.
 
@@ -59,9 +52,9 @@ class Recorder:
         check_libraries()
         self._journals: list[Journal] = []
 
-    def loaded(self, builder: Builder) -> None:
+    def loaded(self, model: Model) -> None:
         """Begin a journal; called when a model is loaded, before any rewrite."""
-        self._journals.append(Journal(builder.model))
+        self._journals.append(Journal(model))
 
     def listening(self, options: OptimizationOptions) -> OptimizationOptions:
         """The options, with a listener that writes the journal."""

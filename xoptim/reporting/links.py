@@ -1,6 +1,6 @@
 """The nodes of the optimized model that correspond to nodes of the original, and the rewrites in between."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -20,12 +20,9 @@ def _key(drawing: Drawing, number: int) -> tuple[object, ...]:
     """A key that is equal for twins; an operand that became a constant makes a node another one."""
     node = drawing.nodes[number]
     names = tuple(drawing.values[value][0] for value in node.outputs)
-    constants = tuple(kind if _is_constant(kind) else "" for _, kind in (drawing.values[value] for value in node.inputs))
+    kinds = [drawing.values[value][1] for value in node.inputs]
+    constants = tuple(kind if kind.endswith(" constant") or " = " in kind else "" for kind in kinds)
     return node.op_type, node.attributes, constants, names
-
-
-def _is_constant(kind: str) -> bool:
-    return kind.endswith(" constant") or " = " in kind
 
 
 def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> list[RewriteStep]:
@@ -36,11 +33,10 @@ def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> lis
     for (side, _), changed in zip(sides, nodes, strict=True):
         other = {name for name, _ in (after if side is before else before).values}
         for node in changed:
-            for name in _names(side, node, of_results=True):
+            drawn = side.nodes[side.index[node]]
+            results, operands = ([side.values[value][0] for value in values] for values in (drawn.outputs, drawn.inputs))
+            for name in (*results, *(name for name in operands if name not in other)):
                 groups.join(id(node), name)
-            for name in _names(side, node, of_results=False):
-                if name not in other:
-                    groups.join(id(node), name)
     steps: dict[object, tuple[list[Node], list[Node]]] = {}
     for place, changed in enumerate(nodes):
         for node in changed:
@@ -52,11 +48,6 @@ def steps_between(before: Drawing, after: Drawing, twins: dict[int, int]) -> lis
         tags = dict.fromkeys(after.nodes[after.index[node]].tag for node in added)
         found.append(RewriteStep(" + ".join(filter(None, tags)), removed, added))
     return found
-
-
-def _names(side: Drawing, node: Node, *, of_results: bool) -> Iterator[str]:
-    drawn = side.nodes[side.index[node]]
-    yield from (side.values[value][0] for value in (drawn.outputs if of_results else drawn.inputs))
 
 
 class _Groups:
@@ -214,9 +205,6 @@ def _around(
     """The kept readers of nodes that are gone, as nodes of the result; the producers of their operands where there are none."""
     results = [value for number in gone for value in before.nodes[number].outputs]
     near = [reader for value in results for reader, _ in readers.get(value, ())]
-    near = (
-        near
-        if any(links.fates[each] == KEPT for each in near)
-        else [makers[value] for number in gone for value in before.nodes[number].inputs if value in makers]
-    )
+    if all(links.fates[each] != KEPT for each in near):
+        near = [makers[value] for number in gone for value in before.nodes[number].inputs if value in makers]
     return sorted({links.twins[each] for each in near if links.fates[each] == KEPT})

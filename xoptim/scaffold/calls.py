@@ -76,11 +76,6 @@ def signature(name: str, builder: str, parameters: Mapping[str, str], kind: str,
     return wrapped(f"    def {name}({'  # noqa: PLR0913' if many else ''}", words, f") -> {returned}:", apart=many)
 
 
-def assigned(name: str, words: Iterable[str]) -> str:
-    """A dictionary of some entries that a constant of the module holds."""
-    return wrapped(f"{name} = {{", list(words), "}")
-
-
 def imports(body: str, kinds: Iterable[str], types: Iterable[int]) -> str:
     """The imports of a file with a pattern: annotations of these kinds, and element types."""
     words = {"EasyPatternOptimization", "Example", "GraphView", "Match", "PatternBuilder", "PatternRewriter", "Symbol", *kinds}
@@ -129,8 +124,8 @@ class Calls:
             words.append(f"domain={quoted(node.domain)}")
         if len(outputs) > 1:
             words.append(f"outputs={len(outputs)}")
-        targets = [self._result(node, name) for name in outputs]
-        return wrapped(f"        {', '.join(targets)} = g.op.{node.op_type}(", words)
+        targets = ", ".join(self._result(node, name) for name in outputs)
+        return wrapped(f"        {targets} = g.op.{node.op_type}(", words)
 
     def _moved(self, node: Node) -> dict[int, str]:
         """The last operands that are constant and can be written as attributes."""

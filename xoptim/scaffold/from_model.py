@@ -17,7 +17,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.match.functions import DOMAIN
-from xoptim.scaffold.calls import Calls, assigned, imports, quoted, signature
+from xoptim.scaffold.calls import Calls, imports, quoted, signature, wrapped
 from xoptim.scaffold.local_function import LocalFunction
 
 TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
@@ -74,16 +74,14 @@ def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str
     """The text of a pattern file that finds some nodes of a model wherever they occur.
 
     Operands that come from outside become parameters, numbers literals, larger constants parameters that must be constant.
-    Results that other nodes read are returned. The replacement is a call of a local function with the same body.
+    Results that other nodes read are returned. The replacement is a call of a local function with the same body. Raises
+    `ModelError` when a node is unknown or not in the main graph, or has subgraphs; the nodes are not connected, or another node
+    lies between them.
 
     Args:
         class_name: of the pattern.
         model: a path, or the model.
         nodes: each by its name, the name of one of its results, or ``#17`` for its position.
-
-    Raises:
-        ModelError: a node is unknown or not in the main graph, or has subgraphs; the nodes are not connected, or another
-            node lies between them.
     """
     source = Source(model)
     graph = load_model(source.proto, source.base_dir).graph
@@ -151,7 +149,7 @@ def _text(class_name: str, calls: Calls) -> str:
         title=textwrap.shorten(operators, 80, placeholder=" ..."),
         imports=imports(body, kinds.values(), types.values()),
         function="\n".join(function.lines),
-        types=assigned("TYPES", (f"{quoted(name)}: TensorProto.{TensorProto.DataType.Name(t)}" for name, t in types.items())),
+        types=wrapped("TYPES = {", [f"{quoted(n)}: TensorProto.{TensorProto.DataType.Name(t)}" for n, t in types.items()], "}"),
         name=class_name,
         arrow=textwrap.shorten(f"{operators} → {short}", 100, placeholder=" ..."),
         settings=_settings(graph, nodes, (graph.info_of(result).dtype for result in calls.variables)),

@@ -114,8 +114,7 @@ def _constant_nodes(name: str, graph: Graph, result: str) -> list[onnx.NodeProto
 
 def _text_of(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     """The lines of nodes in ONNX text, as a graph has them: onnx 1.19 does not print a single node."""
-    graph = onnx.GraphProto(name="g", node=nodes)
-    return onnx.printer.to_text(graph).strip().splitlines()[1:-1]
+    return onnx.printer.to_text(onnx.GraphProto(name="g", node=nodes)).strip().splitlines()[1:-1]
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -93,10 +93,8 @@ def family_folder(catalogue: Path, family: str) -> Path:
 def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "") -> Path:
     """Write a pattern file that runs, as a template or from nodes of a model; ``nodes`` are names, with commas between them.
 
-    Raises:
-        ValueError: when the name is not the name of a pattern class.
-        FileExistsError: when the file exists.
-        XoptimError: when the nodes cannot be a pattern.
+    Raises `ValueError` when the name is not the name of a pattern class, `FileExistsError` when the file exists, and
+    `XoptimError` when the nodes cannot be a pattern.
     """
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*Pattern", class_name):
         raise ValueError(f"{class_name!r}: a name such as ReluReluPattern is expected")
@@ -111,10 +109,8 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
 def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") -> list[Path]:
     """Write a package with one pattern in a new folder, which gives the project its name; returns the files written.
 
-    Raises:
-        ValueError: a name is not valid.
-        FileExistsError: the folder exists.
-        XoptimError: the nodes cannot be a pattern.
+    Raises `ValueError` when a name is not valid, `FileExistsError` when the folder exists, and `XoptimError` when the nodes
+    cannot be a pattern.
     """
     project = folder.resolve().name
     package = re.sub(r"[^a-z0-9]+", "_", project.lower()).strip("_")

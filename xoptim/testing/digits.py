@@ -117,8 +117,7 @@ def _fault(*values: Value) -> str:
     b, a = before.astype(np.float64), after.astype(np.float64)
     with np.errstate(all="ignore"):
         size = np.abs(wide)
-        in_range = (size >= smallest * 4) & (size <= largest / 4)
-        counts = in_range & (np.abs(b - wide) <= _GOOD * 2.0**-mantissa * size)
+        counts = (size >= smallest * 4) & (size <= largest / 4) & (np.abs(b - wide) <= _GOOD * 2.0**-mantissa * size)
         lost = counts & ~(np.abs(a - wide) <= _LOST * size)
     places = np.argwhere(lost)
     if not places.size:

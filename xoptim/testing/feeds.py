@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import Exactness, is_float, numpy_dtype
-from xoptim.validate.dims import InputSpec, concrete_shape, input_specs, open_dimensions
+from xoptim.validate.dims import InputSpec, concrete_shape, distinct, input_specs, open_dimensions
 from xoptim.validate.errors import FeedError
 from xoptim.validate.feeds import Style, make_feeds
 from xoptim.validate.input_kinds import input_kinds
@@ -77,19 +77,13 @@ def never_ends(model: onnx.ModelProto, feeds: Feeds) -> bool:
     return any(isinstance(window, np.ndarray) and 0 in window.shape[1:] for window in windows)
 
 
-def assignments(specs: Sequence[InputSpec]) -> Iterator[dict[str, int]]:
+def assignments(specs: Sequence[InputSpec]) -> list[dict[str, int]]:
     """Sizes for the open dimensions of some inputs, the strongest test first, each assignment once."""
     dims = list(open_dimensions(specs))
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
     fixed = {size for spec in specs for size in spec.shape or () if isinstance(size, int)}
-    seen = set()
-    for rank in _RANKS if ranks else (0,):
-        for sizes in _sizes(dims, fixed):
-            chosen = sizes | dict.fromkeys(ranks, rank)
-            key = tuple(chosen.items())
-            if key not in seen:
-                seen.add(key)
-                yield chosen
+    chosen = (sizes | dict.fromkeys(ranks, rank) for rank in (_RANKS if ranks else (0,)) for sizes in _sizes(dims, fixed))
+    return distinct(chosen)
 
 
 def _sizes(dims: Sequence[str], fixed: set[int]) -> Iterator[dict[str, int]]:

@@ -36,11 +36,8 @@ def check_example(pattern_class: type[Rewrite], example: Example) -> None:
 
     Only this pattern and the default cleaning run. The checks: both models of the example are valid; the pattern applies; the
     result equals the expected one up to names; the numbers are equal; a second run changes nothing; inputs and outputs stay;
-    new nodes are tagged; the given model is not modified.
-
-    Raises:
-        AssertionError: a check fails; the message shows the models as text.
-        ValueError: the example is not valid text.
+    new nodes are tagged; the given model is not modified. Raises `AssertionError`, which shows the models as text, when a check
+    fails, and `ValueError` when the example is not valid text.
     """
     before = parse(example.before, example.opset, example.domains)
     after = parse(example.after, example.opset, example.domains)
@@ -91,8 +88,7 @@ def invalid(model: onnx.ModelProto) -> str:
 
 def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with onnxruntime's operators moved from the standard domain to its own, where onnx does not check them."""
-    opset = opset_of(model)
-    hidden = {op_type for op_type in _HIDDEN if schema(op_type, "", opset) is None}
+    hidden = {op_type for op_type in _HIDDEN if schema(op_type, "", opset_of(model)) is None}
     if not any(node.op_type in hidden and not node.domain for node in all_nodes(model)):
         return model
     copy = deepcopy(model)
@@ -114,9 +110,7 @@ def _graphs_differ(expected: onnx.ModelProto, found: onnx.ModelProto) -> str:
 
 def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
     for what in ("input", "output"):
-        old, new = (
-            [(v.name, v.type.SerializeToString(deterministic=True)) for v in getattr(m.graph, what)] for m in (before, found)
-        )
+        old, new = ([(v.name, v.type) for v in getattr(model.graph, what)] for model in (before, found))
         if old != new:
             return f"the {what}s of the model changed"
     return ""
@@ -140,12 +134,9 @@ def _changes_again(pattern_class: type[Rewrite], found: onnx.ModelProto) -> str:
 
 def _untagged(pattern_class: type[Rewrite], result: OptimizedAlone) -> str:
     made = set(result.created) - {"Identity"}
-    tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if _is_tag(p, pattern_class)}
+    tag = TAG, pattern_class.name()
+    tags = {n.op_type for n in all_nodes(result.model) for p in n.metadata_props if (p.key, p.value) == tag}
     remaining = made & {n.op_type for n in all_nodes(result.model)}
     if remaining and not remaining & tags:
         return f"no new node ({', '.join(sorted(made))}) has the metadata {TAG}={pattern_class.name()}"
     return ""
-
-
-def _is_tag(entry: onnx.StringStringEntryProto, pattern_class: type[Rewrite]) -> bool:
-    return entry.key == TAG and entry.value == pattern_class.name()

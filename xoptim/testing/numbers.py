@@ -57,14 +57,9 @@ def same_numbers(
 ) -> Numbers:
     """Run two models on the same feeds and compare the results. Feeds on which the first one cannot run are ignored.
 
-    Args:
-        before: the reference.
-        after: the model to judge.
-        all_feeds: the feeds to try.
-        exactness: the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and ``approximate`` promise
-            nothing about results that are not finite in the reference.
-        most: number of feeds that suffice.
-        pardon: returns whether a difference on some feeds is not a fault of the second model.
+    The exactness is the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and ``approximate`` promise nothing
+    about results that are not finite in the reference. ``most`` feeds suffice; ``pardon`` returns whether a difference on some
+    feeds is not a fault of the second model.
     """
     reference = RUNTIME.load(before)
     if isinstance(reference, str):
@@ -167,8 +162,7 @@ def _identical(expected: Value, actual: Value) -> bool:
     """Whether two tensors of numbers have the same bits, which most have: a shortcut."""
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray) or expected.dtype.kind in "OSU":
         return False
-    alike = expected.dtype == actual.dtype and expected.shape == actual.shape
-    return alike and expected.tobytes() == actual.tobytes()
+    return expected.dtype == actual.dtype and expected.shape == actual.shape and expected.tobytes() == actual.tobytes()
 
 
 def _finite_only(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:

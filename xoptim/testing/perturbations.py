@@ -35,44 +35,17 @@ from xoptim.testing.values import PLAIN, Values, is_real
 from xoptim.testing.variant import FOREIGN, Case, Variant
 
 PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
-    vary_attributes.drop_defaults,
-    vary_attributes.write_defaults,
-    vary_attributes.nudges,
-    vary_constants.forms,
-    vary_constants.nudges,
-    vary_types.floats,
-    vary_types.integers,
-    vary_types.unknown,
-    vary_types.symbolic,
-    vary_types.sizes,
-    vary_types.ranks,
-    vary_uses.swapped,
-    vary_uses.read_elsewhere,
-    vary_uses.repeated_reads,
-    vary_uses.inputs,
-    vary_context.clashes,
-    vary_context.opsets,
-    vary_context.domains,
-    vary_context.stacked,
-    vary_context.in_branch,
-    vary_context.in_function,
-    vary_types.tails,
-    vary_types.large_integers,
-    vary_extremes.steps,
-    vary_extremes.ends,
-    vary_extremes.products,
-    vary_extremes.sums,
-    vary_operands.inserted,
-    vary_operands.repeated,
-    vary_operands.higher_rank,
-    vary_operands.counts,
-    vary_operands.sizes,
-    vary_operands.empty,
-    vary_operands.targets,
-    vary_operands.computed,
-    vary_operands.ranges,
-    vary_overrides.constants_overridden,
-    vary_overrides.results_overridden,
+    *(vary_attributes.drop_defaults, vary_attributes.write_defaults, vary_attributes.nudges),
+    *(vary_constants.forms, vary_constants.nudges),
+    *(vary_types.floats, vary_types.integers, vary_types.unknown, vary_types.symbolic, vary_types.sizes, vary_types.ranks),
+    *(vary_uses.swapped, vary_uses.read_elsewhere, vary_uses.repeated_reads, vary_uses.inputs),
+    *(vary_context.clashes, vary_context.opsets, vary_context.domains),
+    *(vary_context.stacked, vary_context.in_branch, vary_context.in_function),
+    *(vary_types.tails, vary_types.large_integers),
+    *(vary_extremes.steps, vary_extremes.ends, vary_extremes.products, vary_extremes.sums),
+    *(vary_operands.inserted, vary_operands.repeated, vary_operands.higher_rank, vary_operands.counts, vary_operands.sizes),
+    *(vary_operands.empty, vary_operands.targets, vary_operands.computed, vary_operands.ranges),
+    *(vary_overrides.constants_overridden, vary_overrides.results_overridden),
     vary_attributes.siblings,
 )
 _TRUTHS = ("empty", "range", "detour", "count", "resize", "operator")
@@ -98,20 +71,14 @@ def near_misses(example: Example, pattern_class: type[Rewrite] | None = None) ->
 def check_near_misses(pattern_class: type[Rewrite], example: Example) -> Counter[str]:
     """Check that a pattern does not change the results of models that are similar to an example.
 
-    Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with the default
-    preset too. The optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless
-    onnxruntime cannot run the variant, and a second run must change nothing.
-
-    Args:
-        pattern_class: the pattern.
-        example: the example.
+    Each variant is optimized with this pattern and the default cleaning, and one in `SHARE` with the default preset too. The
+    optimizer must not fail, unless the variant is invalid, the result must compute the same numbers, unless onnxruntime cannot
+    run the variant, and a second run must change nothing. The message of an `AssertionError` names each variant that fails, and
+    shows the first ones with their models as text.
 
     Returns:
         The number of variants that were ``tried``, of those on which the pattern ``fired``, and of those that could not be
         run and were ``skipped``; the same for each kind of change, as ``size: tried``.
-
-    Raises:
-        AssertionError: the message names each variant that fails, and shows the first ones with their models as text.
     """
     case = Case(example, pattern_class)
     counts: Counter[str] = Counter()
@@ -208,8 +175,7 @@ def _compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactn
     numbers = same_numbers(variant.model, found, _feeds(case, variant), grade, pardon=pardon)
     if case.pattern is not None and provider_of(case.pattern) != "cpu" and "refuses the result" in numbers.difference:
         return Numbers(0, skipped=numbers.difference)
-    promised = grade in ("exact", "rounding")
-    if not numbers.difference and promised and any(values.digits for values in variant.values):
+    if not numbers.difference and grade in ("exact", "rounding") and any(values.digits for values in variant.values):
         return numbers._replace(difference=lost_digits(variant.model, found, _feeds(case, variant)))
     return numbers
 

@@ -21,14 +21,8 @@ def is_rounding(before: onnx.ModelProto, after: onnx.ModelProto, feeds: Feeds, r
     """Whether results differ by no more than operands of few bits explain.
 
     A sum of products whose operands are rounded moves by a part of the sum of their magnitudes, which cancellation does not
-    make smaller. The model itself computes that sum, from the magnitudes of its numbers.
-
-    Args:
-        before: the original, of operators that grow with the magnitudes of their operands.
-        after: the model to judge.
-        feeds: values of the inputs.
-        ranges: of some inputs, which determine the steps instead of the values.
-        bits: of the operands.
+    make smaller. The model itself computes that sum, from the magnitudes of its numbers: its operators must grow with the
+    magnitudes of their operands. Where inputs have ``ranges``, these determine the steps instead of the values.
     """
     results = [results_of(before, feeds), results_of(after, feeds), results_of(*_magnitudes(before, feeds, ranges))]
     lists = [result for result in results if result is not None]

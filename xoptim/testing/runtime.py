@@ -66,8 +66,7 @@ class Runtime:
         if data not in self._recent:
             self._count += 1
             answer = self._ask(([self._count], data, []))
-            refused = _refusal(answer)
-            self._recent[data] = refused or Loaded(self._count, data, answer)
+            self._recent[data] = _refusal(answer) or Loaded(self._count, data, answer)
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[data]

@@ -6,13 +6,13 @@ from copy import deepcopy
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
-from xoptim.facts.dims import Dim, SymbolicDim, evaluate
 from xoptim.facts.info import Info
 from xoptim.facts.schema import WINDOWED
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import all_nodes
 from xoptim.testing.runtime import RUNTIME
+from xoptim.validate.sized import evaluated
 
 _MOST = 2
 """Feeds on which the facts are checked."""
@@ -60,20 +60,11 @@ def _fault(info: Info, value: np.ndarray, sizes: dict[str, int]) -> str:
     if info.shape is not None:
         if len(info.shape) != value.ndim:
             return f"rank {len(info.shape)} instead of {value.ndim}"
-        expected = [_size(dim, sizes) for dim in info.shape]
+        expected = [evaluated(dim, sizes) for dim in info.shape]
         if any(e is not None and e != size for e, size in zip(expected, value.shape, strict=True)):
             return f"shape {[str(dim) for dim in info.shape]} instead of {list(value.shape)}"
     if info.data is not None and value.size == len(info.data):
-        elements = [_size(dim, sizes) for dim in info.data]
+        elements = [evaluated(dim, sizes) for dim in info.data]
         if any(e is not None and e != v for e, v in zip(elements, value.reshape(-1).tolist(), strict=True)):
             return f"elements {[str(dim) for dim in info.data]} instead of {value.tolist()}"
     return ""
-
-
-def _size(dim: Dim, sizes: dict[str, int]) -> int | None:
-    if not isinstance(dim, SymbolicDim):
-        return int(dim)
-    try:
-        return evaluate(dim, sizes)
-    except (KeyError, ValueError, ZeroDivisionError):
-        return None

@@ -34,10 +34,6 @@ def limits(dtype: np.dtype) -> tuple[float, float, int]:
     return float(info.smallest_normal), float(info.max), int(info.nmant)
 
 
-def _plain(array: np.ndarray, position: int) -> np.ndarray:
-    return array
-
-
 def _tails(array: np.ndarray, position: int) -> np.ndarray:
     if not is_real(array):
         return array
@@ -72,7 +68,7 @@ def _scaled(
     return change
 
 
-PLAIN: Final = Values("plain", _plain)
+PLAIN: Final = Values("plain", lambda array, position: array)
 TAILS: Final = Values("tails", _tails, digits=True)
 LARGE_INTEGERS: Final = Values("large integers", _large_integers)
 SMALL: Final = Values("small", _scaled(lambda smallest, largest: largest**-0.6), digits=True)

@@ -20,23 +20,15 @@ from xoptim.testing.values import Values
 
 
 class Variant(NamedTuple):
-    """A model that differs from an example in one respect.
+    """A model that differs from an example in one respect."""
 
-    Attributes:
-        name: the change, ``family: detail``.
-        model: the variant.
-        given: values of inputs that the example lacks.
-        overrides: values for initializers that are inputs too, fed in some of the runs.
-        kept: operator of a node in the domain `FOREIGN` that every rewrite must leave unchanged, empty when there is none.
-        values: numbers to feed in turn, in place of moderate ones.
-    """
-
-    name: str
-    model: ModelProto
-    given: Mapping[str, np.ndarray] = {}
-    overrides: Mapping[str, np.ndarray] = {}
+    name: str  # the change, ``family: detail``
+    model: ModelProto  # the variant
+    given: Mapping[str, np.ndarray] = {}  # values of inputs that the example lacks
+    overrides: Mapping[str, np.ndarray] = {}  # values for initializers that are inputs too, fed in some of the runs
+    # Operator of a node in the domain `FOREIGN` that every rewrite must leave unchanged, empty when there is none
     kept: str = ""
-    values: Sequence[Values] = ()
+    values: Sequence[Values] = ()  # numbers to feed in turn, in place of moderate ones
 
     @property
     def family(self) -> str:

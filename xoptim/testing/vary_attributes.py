@@ -147,8 +147,9 @@ def siblings(case: Case) -> Iterator[Variant]:
             model.graph.node[position].op_type = other
             word = f"operator: {node.op_type} {position} as {other}"
             yield Variant(word, loosen(model))
-            if _applies(case, model):
-                yield from _with_zeros(word, model)
+            for name, array in real_constants(model) if _applies(case, model) else ():
+                for sign, value in (("0", 0.0), ("-0", -0.0)):
+                    yield Variant(f"{word}, {name} {sign}", with_constants(model, {name: np.full_like(array, value)}))
 
 
 def _applies(case: Case, model: ModelProto) -> bool:
@@ -158,9 +159,3 @@ def _applies(case: Case, model: ModelProto) -> bool:
         return optimize_alone(case.pattern, model).applied > 0
     except Exception:  # reported for the variant itself
         return False
-
-
-def _with_zeros(word: str, model: ModelProto) -> Iterator[Variant]:
-    for name, array in real_constants(model):
-        for sign, value in (("0", 0.0), ("-0", -0.0)):
-            yield Variant(f"{word}, {name} {sign}", with_constants(model, {name: np.full_like(array, value)}))

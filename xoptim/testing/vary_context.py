@@ -5,7 +5,7 @@ from copy import deepcopy
 
 import numpy as np
 import onnx
-from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, TensorProto, helper, numpy_helper
 
 from xoptim.facts.protos import replace_items
 from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, opset_of, optimize_alone
@@ -134,18 +134,14 @@ def _body(graph: GraphProto, prefix: str) -> GraphProto:
 def in_function(case: Case) -> Iterator[Variant]:
     """The example as the body of a local function, where no type is known."""
     graph = case.model.graph
-    constants = [_constant(tensor) for tensor in graph.initializer]
+    arrays = {tensor.name: numpy_helper.from_array(numpy_helper.to_array(tensor)) for tensor in graph.initializer}
+    constants = [helper.make_node("Constant", [], [name], value=tensor) for name, tensor in arrays.items()]
     name = "near_miss_function"
     inputs, outputs = [v.name for v in graph.input], [v.name for v in graph.output]
-    imports = list(case.model.opset_import)
-    function = helper.make_function(_LOCAL, name, inputs, outputs, [*constants, *graph.node], imports)
+    function = helper.make_function(_LOCAL, name, inputs, outputs, [*constants, *graph.node], list(case.model.opset_import))
     model = case.copy()
     del model.graph.node[:], model.graph.initializer[:], model.graph.value_info[:]
     model.graph.node.append(helper.make_node(name, inputs, outputs, domain=_LOCAL))
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid(_LOCAL, 1))
     yield Variant("function: body of a local one", model)
-
-
-def _constant(tensor: TensorProto) -> NodeProto:
-    return helper.make_node("Constant", [], [tensor.name], value=numpy_helper.from_array(numpy_helper.to_array(tensor)))

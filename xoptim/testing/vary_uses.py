@@ -18,7 +18,8 @@ CONDITION = "near_miss_condition"
 
 def swapped(case: Case) -> Iterator[Variant]:
     """Operands of commutative nodes the other way round: one node at a time, then all."""
-    places = [i for i, node in enumerate(_all_nodes(case.model)) if _is_commutative(node)]
+    pairs = enumerate(_all_nodes(case.model))
+    places = [i for i, n in pairs if is_commutative(n.op_type, n.domain) and len(n.input) == 2 and n.input[0] != n.input[1]]
     for chosen in [*([place] for place in places), *([places] if len(places) > 1 else [])]:
         model = case.copy()
         nodes = _all_nodes(model)
@@ -29,10 +30,6 @@ def swapped(case: Case) -> Iterator[Variant]:
 
 def _all_nodes(model: ModelProto) -> list[NodeProto]:
     return [node for graph in all_graphs(model.graph) for node in graph.node]
-
-
-def _is_commutative(node: NodeProto) -> bool:
-    return is_commutative(node.op_type, node.domain) and len(node.input) == 2 and node.input[0] != node.input[1]
 
 
 def read_elsewhere(case: Case) -> Iterator[Variant]:

@@ -116,19 +116,7 @@ class SideBySide:
 
 
 class Measurement:
-    """A model with everything that measuring its choices needs.
-
-    Args:
-        candidates: makes the models.
-        bench: the options of the measurements.
-        budget: the time.
-
-    Raises:
-        LoadError: onnxruntime refuses the original.
-        FeedError: an input cannot be fed.
-        RunError: the original cannot run.
-        ProviderUnavailable: onnxruntime lacks the execution provider.
-    """
+    """A model with everything that measuring its choices needs; raises the errors of `run_reference` about the original."""
 
     def __init__(self, candidates: Candidates, bench: BenchOptions, budget: Budget) -> None:
         self.candidates = candidates  # makes the models

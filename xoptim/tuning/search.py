@@ -49,21 +49,13 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The outcome of one variation.
+    """The outcome of one variation."""
 
-    Attributes:
-        label: the choice, as the changes that led to it.
-        choice: the choice.
-        verdict: whether it was measurably faster than the best choice before it, or why that is not known.
-        ratio: its time divided by the time of the original, ``None`` when it was not measured.
-        reason: the error for ``failed``.
-    """
-
-    label: str
-    choice: Choice
-    verdict: Verdict
-    ratio: Ratio | None = None
-    reason: str = ""
+    label: str  # the choice, as the changes that led to it
+    choice: Choice  # the choice
+    verdict: Verdict  # whether it was measurably faster than the best choice before it, or why that is not known
+    ratio: Ratio | None = None  # its time divided by the time of the original, ``None`` when it was not measured
+    reason: str = ""  # the error for ``failed``
 
 
 @dataclass(slots=True)
@@ -252,6 +244,5 @@ def ranking(found: Found, start: Choice, final: Mapping[Choice, Ratio], others: 
     if len(faster) == 2 and final[found.best].interval.low > final[start].interval.high:
         faster.reverse()
     equal = [(choice, final.get(choice, ratio)) for choice, ratio in others]
-    return list(
-        dict.fromkeys((*faster, *(each for each, ratio in equal if each.settings == start.settings and not is_slower(ratio))))
-    )
+    usable = [choice for choice, ratio in equal if choice.settings == start.settings and not is_slower(ratio)]
+    return list(dict.fromkeys((*faster, *usable)))

@@ -50,11 +50,7 @@ def settings_text(settings: SessionSettings) -> str:
 
 
 def read_settings(path: Path) -> SessionSettings:
-    """The settings of a file.
-
-    Raises:
-        SettingsError: it cannot be read, or is not a file that `settings_text` made.
-    """
+    """The settings of a file. Raises `SettingsError` when it cannot be read, or is not a file that `settings_text` made."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -99,8 +95,7 @@ def _fault(values: Any) -> str:
 def session(model: str | Path) -> Any:
     """An ``onnxruntime.InferenceSession`` of a model with the settings that `xoptim.tune` wrote beside it.
 
-    Args:
-        model: the file of the model; the settings are in ``MODEL.session.json``.
+    ``model``: the file of the model; the settings are in ``MODEL.session.json``.
 
     Raises:
         SettingsError: the settings are missing or damaged.

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.rounds import Ratio
+from xoptim.bench.rounds import Ratio, ratio_json
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import PATTERNS, Choice, Recipe
 from xoptim.tuning.measurement import Budget, Measurement
-from xoptim.tuning.report import ratio_json
 from xoptim.tuning.search import Meter, confirm, is_faster, is_slower
 
 SECONDS: Final = 120.0
@@ -22,19 +21,12 @@ SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SpeedCheck:
-    """The times of an optimized model, and the patterns that were left out because they made it slower.
+    """The times of an optimized model, and the patterns that were left out because they made it slower."""
 
-    Attributes:
-        before: the time of the result with all patterns, divided by the time of the original.
-        after: the time of the result that is kept, likewise; ``None`` for the original.
-        left_out: the groups of patterns that were left out: families, those for one runtime apart.
-        is_original: whether the original is kept, because every result was slower.
-    """
-
-    before: Ratio
-    after: Ratio | None
-    left_out: tuple[str, ...] = ()
-    is_original: bool = False
+    before: Ratio  # the time of the result with all patterns, divided by the time of the original
+    after: Ratio | None  # the time of the result that is kept, likewise; ``None`` for the original
+    left_out: tuple[str, ...] = ()  # the groups of patterns that were left out: families, those for one runtime apart
+    is_original: bool = False  # whether the original is kept, because every result was slower
 
     @property
     def is_faster(self) -> bool:
@@ -71,23 +63,13 @@ def keep_if_not_slower(
 ) -> tuple[Proof, SpeedCheck]:
     """Measure an optimized model; when it is measurably slower, leave out the patterns that make it slower.
 
-    Groups of patterns are left out one by one, the one first without which the model is fastest. When it is still slower
-    then, no pattern is applied (constants are folded, equal nodes merged and unused ones removed), and when that is slower
-    too, nothing is changed.
+    Groups of patterns are left out one by one, the one first without which the model is fastest. When it is still slower then,
+    no pattern is applied (constants are folded, equal nodes merged and unused ones removed), and when that is slower too,
+    nothing is changed. Returns the proof of the model to keep, and the measurements. Raises `XoptimError` when the original or
+    the result cannot be measured.
 
-    Args:
-        model: the original.
-        proof: its optimization.
-        options: with which it was made.
-        how: with which it was proved; another result is proved in the same way.
-        bench: the options of the measurements.
-        on_step: called with a description of each step.
-
-    Returns:
-        The proof of the model to keep, and the measurements.
-
-    Raises:
-        XoptimError: the original or the result cannot be measured.
+    ``proof`` was made with ``options`` and ``how``; another result is proved in the same way. ``on_step`` is called with a
+    description of each step.
     """
     source = model if isinstance(model, Source) else Source(model)
     for culprit in proof.left_out:

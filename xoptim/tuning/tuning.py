@@ -44,15 +44,11 @@ class Tuned:
     def save(self, target: str | Path, *, external: bool | None = None) -> list[Path]:
         """Write the model, and the settings to ``TARGET.session.json``: both, or none.
 
+        Returns the files written. Raises `ModelError` when a file cannot be written; nothing has changed then.
+
         Args:
             target: the file of the model.
             external: see `xoptim.save`.
-
-        Returns:
-            The files written.
-
-        Raises:
-            ModelError: a file cannot be written; nothing has changed then.
         """
         path = Path(target)
         settings = settings_path(path)

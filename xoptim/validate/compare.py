@@ -67,26 +67,16 @@ _SAMPLE: Final = 1 << 20  # elements that the median is taken of
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """The rules of equality.
+    """The rules of equality."""
 
-    Attributes:
-        exactness: the weakest promise of the rewrites in between; sets the tolerance of each type.
-        rtol: relative tolerance of floating-point results, instead of the one of their type.
-        atol: absolute tolerance of floating-point results, instead of the one of their type.
-        integer_atol: allowed difference of integers (1 for quantized results that may round the other way).
-        allow_flips: fraction of the elements of an integer, Boolean or string result that may differ, as ties of
-            ArgMax and TopK make them.
-        ulp: units in the last place by which floating-point results may differ; it replaces the tolerances.
-        tf32: whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats.
-    """
-
-    exactness: Exactness = "rounding"
-    rtol: float | None = None
-    atol: float | None = None
-    integer_atol: int = 0
+    exactness: Exactness = "rounding"  # the weakest promise of the rewrites in between; sets the tolerance of each type
+    rtol: float | None = None  # relative tolerance of floating-point results, instead of the one of their type
+    atol: float | None = None  # absolute tolerance of floating-point results, instead of the one of their type
+    integer_atol: int = 0  # allowed difference of integers (1 for quantized results that may round the other way)
+    # Fraction of the elements of an integer, Boolean or string result that may differ, as ties of ArgMax and TopK make them
     allow_flips: float = 0.0
-    ulp: int | None = None
-    tf32: bool = False
+    ulp: int | None = None  # units in the last place by which floating-point results may differ; it replaces the tolerances
+    tf32: bool = False  # whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""
@@ -101,40 +91,23 @@ class ComparisonRules:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of one output with its reference.
+    """The comparison of one output with its reference."""
 
-    Attributes:
-        output: its name, with a position for an item of a sequence and a key for one of a map.
-        fault: ``""`` when they are equal under the rules, else the kind of difference.
-        message: the difference, in words; empty when there is none.
-        max_abs: largest absolute difference of finite elements.
-        max_ulp: largest distance of floating-point elements, in numbers of their type that lie between them.
-        max_rel: ``max_abs`` relative to the largest finite magnitude in the reference.
-        scale: median magnitude of the reference, as in the rule.
-        top: largest magnitude of the reference, but for numbers next to the largest of the type.
-        excess: largest difference in units of the tolerance of its element; above 1 the rule is broken.
-        index: position of the element that breaks the rule most, or, within the rule, differs most.
-        mismatches: number of elements that break the rule.
-        count: number of elements compared.
-        tolerance: rtol and atol of the rule; ``None`` when it does not apply.
-        finite: whether the reference has a finite element, or nothing to be finite.
-        error_bins: the differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers that differ.
-    """
-
-    output: str
-    fault: Fault = ""
-    message: str = ""
-    max_abs: float = 0.0
-    max_ulp: float = 0.0
-    max_rel: float = 0.0
-    scale: float = 0.0
-    top: float = 0.0
-    excess: float = 0.0
-    index: tuple[int, ...] = ()
-    mismatches: int = 0
-    count: int = 0
-    tolerance: Tolerance | None = None
-    finite: bool = True
+    output: str  # its name, with a position for an item of a sequence and a key for one of a map
+    fault: Fault = ""  # ``""`` when they are equal under the rules, else the kind of difference
+    message: str = ""  # the difference, in words; empty when there is none
+    max_abs: float = 0.0  # largest absolute difference of finite elements
+    max_ulp: float = 0.0  # largest distance of floating-point elements, in numbers of their type that lie between them
+    max_rel: float = 0.0  # ``max_abs`` relative to the largest finite magnitude in the reference
+    scale: float = 0.0  # median magnitude of the reference, as in the rule
+    top: float = 0.0  # largest magnitude of the reference, but for numbers next to the largest of the type
+    excess: float = 0.0  # largest difference in units of the tolerance of its element; above 1 the rule is broken
+    index: tuple[int, ...] = ()  # position of the element that breaks the rule most, or, within the rule, differs most
+    mismatches: int = 0  # number of elements that break the rule
+    count: int = 0  # number of elements compared
+    tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
+    finite: bool = True  # whether the reference has a finite element, or nothing to be finite
+    # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers that differ
     error_bins: Mapping[int, ErrorBin] = field(default_factory=dict)
 
     @property

@@ -103,8 +103,7 @@ class Dataflow:
 
     def _add_value_infos(self, values: Sequence[onnx.ValueInfoProto], scope: str) -> None:
         for value in values:
-            kind = value.type.WhichOneof("value")
-            if kind == "tensor_type" and value.type.tensor_type.HasField("shape"):
+            if value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField("shape"):
                 self._shapes.setdefault(scope + value.name, shape_of(value.type.tensor_type.shape))
 
     def _add_constant(self, name: str, tensor: TensorProto) -> None:
@@ -131,8 +130,7 @@ class Dataflow:
         self._add_graph(body, scope)
         start, first, first_output = _BODIES.get(node.op_type, (0, 0, 0))
         outer = [scope + name for name in node.input[start:]]
-        inner = [scope + value.name for value in body.input[first:]]
-        self._link(outer, inner)
+        self._link(outer, [scope + value.name for value in body.input[first:]])
         self._link([scope + v.name for v in body.output[first_output:]], [scope + name for name in node.output])
 
     def _add_call(self, node: NodeProto, scope: str) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import onnx
@@ -192,17 +192,17 @@ def _elements(specs: Sequence[InputSpec], sizes: Sizes) -> int:
     return 0
 
 
-def _distinct(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
+def _distinct(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> list[Sizes]:
     dims = open_dimensions(specs)
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
-    seen: set[tuple[tuple[str, int], ...]] = set()
-    for sizes in _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model)):
-        for rank in _RANKS if ranks else (0,):
-            chosen = sizes | dict.fromkeys(ranks, rank) | dict(fixed)
-            key = tuple(chosen.items())
-            if key not in seen:
-                seen.add(key)
-                yield chosen
+    candidates = _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model))
+    chosen = (s | dict.fromkeys(ranks, rank) | dict(fixed) for s in candidates for rank in (_RANKS if ranks else (0,)))
+    return distinct(chosen)
+
+
+def distinct(found: Iterable[Sizes]) -> list[Sizes]:
+    """Assignments in order, each once."""
+    return list({tuple(sizes.items()): sizes for sizes in found}.values())
 
 
 def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen: Sequence[int]) -> Iterator[Sizes]:

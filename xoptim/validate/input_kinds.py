@@ -173,16 +173,11 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
         depth = flow.constant(use.operand(1))
         result.limits.append((1 if depth is None else int(depth.reshape(-1)[0]), offset))
     elif kind == "length":
-        _limit(flow, use, (0, _time_axis(node)), result, -1)
+        time_axis = "time_axis" if node.op_type == "ReverseSequence" else "layout"
+        _limit(flow, use, (0, attribute(node, time_axis, 0)), result, -1)
     elif kind is None and _is_mask_use(flow, use):
         return "mask"
     return kind
-
-
-def _time_axis(node: NodeProto) -> int:
-    if node.op_type == "ReverseSequence":
-        return attribute(node, "time_axis", 0)
-    return attribute(node, "layout", 0)
 
 
 def _limit(flow: Dataflow, use: Use, place: tuple[int, str | int], result: InputKind, offset: int) -> None:

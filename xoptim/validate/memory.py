@@ -30,13 +30,9 @@ _GROUPS: Final = (
 
 def available_memory() -> int | None:
     """Bytes that this process can still allocate, ``None`` where the system does not report them (not Linux)."""
-    free = [size for size in (_free(), _left_in_limit(), *_left_in_group()) if size is not None]
+    unused = _noted("/proc/meminfo", "MemAvailable")
+    free = [size for size in (unused, _left_in_limit(), *_left_in_group()) if size is not None]
     return max(min(free), 0) if free else None
-
-
-def _free() -> int | None:
-    lines = _read("/proc/meminfo").splitlines()
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), None)
 
 
 def _left_in_group() -> list[int]:
@@ -57,16 +53,17 @@ def _left_in_limit() -> int | None:
 
 def data_size() -> int | None:
     """Bytes of private memory that this process has reserved, ``None`` where the system does not report them."""
-    return _status("VmData")
+    return _noted("/proc/self/status", "VmData")
 
 
 def resident_size() -> int | None:
     """Bytes of this process in memory, ``None`` where the system does not report them."""
-    return _status("VmRSS")
+    return _noted("/proc/self/status", "VmRSS")
 
 
-def _status(field: str) -> int | None:
-    lines = _read("/proc/self/status").splitlines()
+def _noted(path: str, field: str) -> int | None:
+    """The bytes that a field of a file of the system states in kB."""
+    lines = _read(path).splitlines()
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:")), None)
 
 

@@ -69,8 +69,7 @@ class NoisyModel:
 
     def feeds(self, feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
         """Feeds with their numbers moved, and factors next to 1 for the results within the model."""
-        factors = {name: move_one_ulp(ones, rng) for name, ones in self._factors.items()}
-        return {**noisy_feeds(feeds, rng), **factors}
+        return {**noisy_feeds(feeds, rng), **{name: move_one_ulp(ones, rng) for name, ones in self._factors.items()}}
 
 
 def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:

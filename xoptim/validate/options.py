@@ -1,10 +1,10 @@
 """The options of a validation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import ComparisonRules
@@ -12,10 +12,34 @@ from xoptim.validate.session import SessionSettings, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationOptions:
-    """Options of `validate`.
+class RunValues:
+    """The values that a model runs on, and the operators that it needs.
 
     Attributes:
+        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
+        feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
+        test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values; what
+            measures takes the first set.
+        seed: of the random values, and of the order of measured runs.
+        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    feeds: Mapping[str, Value] = field(default_factory=dict)
+    test_data: Path | None = None
+    seed: int = 0
+    custom_op_libs: tuple[str, ...] = ()
+
+    def run_values(self) -> dict[str, Any]:
+        """These fields, as arguments for other options."""
+        return {each.name: getattr(self, each.name) for each in fields(RunValues)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationOptions(RunValues):
+    """Options of `validate`.
+
+    Attributes, besides those of `RunValues`:
         exactness: the weakest promise of the rewrites that were applied.
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
             given, the sensitivity of the model to rounding is not considered.
@@ -27,17 +51,12 @@ class ValidationOptions:
         tf32: whether CUDA may round the operands of products of 32-bit floats to 10 bits of mantissa; the tolerance is then
             that of 16-bit floats.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
-        dims: sizes of open dimensions, by name (or ``input:axis``).
-        feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
-        test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values.
-        custom_op_libs: see `SessionSettings`.
         assignments: number of runs, on different sizes where dimensions are open.
         extremes: whether to add, where sizes are open and ``assignments`` is above 1, for each axis a run in which it is
             longer than the numbers that the model compares it with, and a run with an empty axis, if the original runs
             with them and the budget allows it.
         budget: seconds for all runs of the original, estimated from the work of each and the time of the first; by default
             the larger of 5 s and five times the first run. What would exceed it is left out.
-        seed: of the random values.
         max_attempts: runs of the original that may fail before the search for sizes ends.
         time_limit: seconds after which the search for sizes ends.
         run_limit: seconds after which one run of a model is stopped, ``None`` for no limit.
@@ -60,14 +79,9 @@ class ValidationOptions:
     providers: tuple[str, ...] = ("cpu",)
     tf32: bool = False
     threads: int = 0
-    dims: Mapping[str, int] = field(default_factory=dict)
-    feeds: Mapping[str, Value] = field(default_factory=dict)
-    test_data: Path | None = None
-    custom_op_libs: tuple[str, ...] = ()
     assignments: int = 2
     extremes: bool = True
     budget: float | None = None
-    seed: int = 0
     max_attempts: int = 64
     time_limit: float = 120.0
     run_limit: float | None = 600.0
@@ -110,16 +124,21 @@ class ValidationOptions:
     @property
     def considers_noise(self) -> bool:
         """Whether the sensitivity of the model may excuse a difference."""
-        return (
-            self.exactness != "exact"
-            and self.rtol is None
-            and self.atol is None
-            and self.ulp is None
-            and self.noise_multiple > 0
-        )
+        is_by_type = self.rtol is None and self.atol is None and self.ulp is None
+        return is_by_type and self.exactness != "exact" and self.noise_multiple > 0
 
 
-class ValidationChanges(TypedDict, total=False):
+class RunChanges(TypedDict, total=False):
+    """The fields of `RunValues` as keyword arguments."""
+
+    dims: Mapping[str, int]
+    feeds: Mapping[str, Value]
+    test_data: Path | None
+    seed: int
+    custom_op_libs: tuple[str, ...]
+
+
+class ValidationChanges(RunChanges, total=False):
     """The fields of `ValidationOptions` as keyword arguments."""
 
     exactness: Exactness
@@ -131,14 +150,9 @@ class ValidationChanges(TypedDict, total=False):
     providers: tuple[str, ...]
     tf32: bool
     threads: int
-    dims: Mapping[str, int]
-    feeds: Mapping[str, Value]
-    test_data: Path | None
-    custom_op_libs: tuple[str, ...]
     assignments: int
     extremes: bool
     budget: float | None
-    seed: int
     max_attempts: int
     time_limit: float
     run_limit: float | None

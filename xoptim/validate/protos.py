@@ -68,7 +68,8 @@ def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelP
     copy_fields(model.graph, copy.graph, ("initializer",))
     for tensor in model.graph.initializer:
         if tensor.name in left_out:
-            copy.graph.initializer.append(_stub(tensor))
+            stub = copy.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+            refer(stub, _NOWHERE, 0, byte_size(tensor.data_type, math.prod(tensor.dims)))
         else:
             copy.graph.initializer.add().CopyFrom(tensor)
     return copy
@@ -78,9 +79,3 @@ def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
     initialized = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
     return [value for value in model.graph.input if value.name not in initialized]
-
-
-def _stub(tensor: TensorProto) -> TensorProto:
-    stub = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    refer(stub, _NOWHERE, 0, byte_size(tensor.data_type, math.prod(tensor.dims)))
-    return stub

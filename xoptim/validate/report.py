@@ -17,42 +17,26 @@ fit into memory; or it ran, and its results are not evidence."""
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The change of an output when all numbers in the model move by one unit in the last place.
+    """The change of an output when all numbers in the model move by one unit in the last place."""
 
-    Attributes:
-        level: largest difference that this makes, absolute.
-        explains: whether the differences of the optimized model are as small as those that this makes in similar elements.
-        accepted: whether the differences are excused for this reason: not when the noise exceeds the limit.
-    """
-
-    level: float
-    explains: bool
-    accepted: bool
+    level: float  # largest difference that this makes, absolute
+    explains: bool  # whether the differences of the optimized model are as small as those that this makes in similar elements
+    accepted: bool  # whether the differences are excused for this reason: not when the noise exceeds the limit
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One run of both models.
+    """One run of both models."""
 
-    Attributes:
-        source: source of the values: ``random``, ``given`` or ``test data``.
-        dims: sizes of the open dimensions.
-        seed: of the random values.
-        original_seconds: wall time of the original.
-        optimized_seconds: wall time of the optimized model.
-        comparisons: one for each output, or each item of it.
-        noise: measured for the outputs that differ beyond the tolerance, when rounding may excuse that.
-        is_probe: whether the sizes are extreme, so that a failure of the original is not an error.
-    """
-
-    source: str
-    dims: Mapping[str, int]
-    seed: int
-    original_seconds: float
-    optimized_seconds: float
-    comparisons: tuple[Comparison, ...]
+    source: str  # source of the values: ``random``, ``given`` or ``test data``
+    dims: Mapping[str, int]  # sizes of the open dimensions
+    seed: int  # of the random values
+    original_seconds: float  # wall time of the original
+    optimized_seconds: float  # wall time of the optimized model
+    comparisons: tuple[Comparison, ...]  # one for each output, or each item of it
+    # Measured for the outputs that differ beyond the tolerance, when rounding may excuse that
     noise: Mapping[str, Noise] = field(default_factory=dict)
-    is_probe: bool = False
+    is_probe: bool = False  # whether the sizes are extreme, so that a failure of the original is not an error
 
     def accepts(self, comparison: Comparison) -> bool:
         """Whether an output counts as equal, within the tolerance or as noise."""
@@ -126,8 +110,8 @@ class ValidationReport:
     @property
     def rounded(self) -> tuple[str, ...]:
         """A line for each output whose differences were excused as rounding, if there are several; a note counts them."""
-        lines = _rounding_lines(_noise_by_output(self.runs))
-        return tuple(lines) if self.ok and len(lines) > 1 else ()
+        lines = tuple(_rounding_lines(_noise_by_output(self.runs)))
+        return lines if self.ok and len(lines) > 1 else ()
 
     def summary(self) -> str:
         """The verdict in one line."""

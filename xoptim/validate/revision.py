@@ -16,10 +16,8 @@ def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
     """A copy of a file in a working tree of git, with its external data, as of a revision: a branch, tag or commit.
 
     It exists until the block ends, and is ``None`` when the revision has no such file. Filters of git run, so that a file in
-    large-file storage has its contents.
-
-    Raises:
-        ModelError: when git is missing, the file is not inside a working tree, or the revision does not exist.
+    large-file storage has its contents. Raises `ModelError` when git is missing, the file is not inside a working tree, or the
+    revision does not exist.
     """
     folder = model.resolve().parent
     _git(folder, "rev-parse", "--git-dir")

@@ -7,7 +7,6 @@ are equal when their sections are.
 """
 
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.pieces import Piece, Pieces
 from xoptim.validate.reference import Reference
 from xoptim.validate.report import RunReport, ValidationReport, rounding_note
-from xoptim.validate.runs import ReferenceRun, RunPlan
+from xoptim.validate.runs import ReferenceRun, RunPlan, run_plan
 from xoptim.validate.session import Port, Session, Value
 from xoptim.validate.sized import SizedModel
 
@@ -182,17 +181,14 @@ class _Sections:
         session = Session(model, self._options.settings, base_dir=self._before.base_dir)
         done: list[ReferenceRun] = []
         for run in list(runs):
-            feeds = {port.name: run.values[port.name] for port in session.inputs}
-            start = time.perf_counter()
+            plan = replace(run.plan, feeds={port.name: run.values[port.name] for port in session.inputs})
             try:
-                results = session.run(feeds)
+                done.append(run_plan(session, plan))
             except (RunError, MemoryError) as error:
                 failures.append(error)
                 runs.remove(run)
                 continue
-            seconds = time.perf_counter() - start
-            done.append(ReferenceRun(run.plan.source, run.plan.sizes, run.plan.seed, feeds, results, seconds))
-            run.values |= dict(zip(mine.wanted, results, strict=True))
+            run.values |= dict(zip(mine.wanted, done[-1].results, strict=True))
         return Reference(model, self._before.base_dir, session.inputs, session.outputs, done, settings=self._options.settings)
 
     def _inputs(self, mine: Piece, its: Piece, run: _Run) -> list[onnx.ValueInfoProto]:

@@ -23,20 +23,16 @@ from xoptim.graph.stored import raw_data
 from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
 
-_onnxruntime = lazy_module("onnxruntime")
+ort = lazy_module("onnxruntime")
 EXTENSIONS: Final = "onnxruntime-extensions"
 _PACKAGES: Final = {EXTENSIONS: "onnxruntime_extensions"}
 """Packages that give the path of their library by a function ``get_library_path``."""
 
 
 def library_file(name: str) -> str:
-    """The file of a library.
+    """The file of a library. Raises `ChoiceError` when there is no such file or package, or onnxruntime cannot load it.
 
-    Args:
-        name: the file, or the name of a package that has one: ``onnxruntime-extensions``.
-
-    Raises:
-        ChoiceError: there is no such file or package, or onnxruntime cannot load it.
+    ``name``: the file, or the name of a package that has one: ``onnxruntime-extensions``.
     """
     module = _PACKAGES.get(name.replace("_", "-"))
     if module is not None:
@@ -58,13 +54,11 @@ def library_file(name: str) -> str:
 def _objection(file: str) -> str:
     """The reason why onnxruntime cannot load a library; empty when it can."""
     try:
-        _onnxruntime.SessionOptions().register_custom_ops_library(file)
+        ort.SessionOptions().register_custom_ops_library(file)
     except Exception as error:  # onnxruntime has no common base class
         return " ".join(str(error).rpartition(f"{file}: ")[2].split())
     return ""
 
-
-ort = lazy_module("onnxruntime")
 
 Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
 """Values of inputs and outputs of a model: tensor, sequence, map, or the empty optional."""
@@ -72,12 +66,6 @@ Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
 Level: TypeAlias = Literal["all", "extended", "basic", "off"]
 """Levels of onnxruntime's own graph optimizations."""
 
-_LEVELS: Final = {
-    "all": "ORT_ENABLE_ALL",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "basic": "ORT_ENABLE_BASIC",
-    "off": "ORT_DISABLE_ALL",
-}
 _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
 _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
 _CUDA: Final = "CUDAExecutionProvider"
@@ -97,39 +85,28 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """Settings with which onnxruntime runs a model.
+    """Settings with which onnxruntime runs a model."""
 
-    Attributes:
-        providers: execution providers in order of preference, by full or short name (``cuda``); CPU is always last.
-        level: graph optimizations that onnxruntime may apply itself; ``off`` runs the model as it is written.
-        threads: threads within an operator; 0 leaves the choice to onnxruntime.
-        run_limit: seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too.
-        tf32: whether CUDA may round the operands of products to 10 bits of mantissa.
-        io_binding: whether inputs and outputs are bound to the memory of the device; by default on CUDA.
-        arena: whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed separately.
-        reuse: whether the memory of a result is planned ahead and used again for a later one. The planner takes quadratic
-            time where shapes are dynamic.
-        profile: beginning of the path of the file into which onnxruntime writes the times of all operators.
-        disabled_optimizers: single graph optimizations of onnxruntime that are left out at any level, by name.
-        memory_pattern: whether the memory of a run is planned from the run before, where shapes are equal.
-        custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that name.
-        late: whether a node runs late, next to the one that needs its result, and not as early as possible.
-        entries: further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime documents them.
-    """
-
+    # Execution providers in order of preference, by full or short name (``cuda``); CPU is always last
     providers: tuple[str, ...] = ("cpu",)
-    level: Level = "off"
-    threads: int = 0
+    level: Level = "off"  # graph optimizations that onnxruntime may apply itself; ``off`` runs the model as it is written
+    threads: int = 0  # threads within an operator; 0 leaves the choice to onnxruntime
+    # Seconds after which a run is stopped, ``None`` for no limit. With one, Ctrl-C stops a run too
     run_limit: float | None = None
-    tf32: bool = False
-    io_binding: bool | None = None
-    arena: bool = True
+    tf32: bool = False  # whether CUDA may round the operands of products to 10 bits of mantissa
+    io_binding: bool | None = None  # whether inputs and outputs are bound to the memory of the device; by default on CUDA
+    arena: bool = True  # whether memory on the CPU is kept for later runs. Off, each tensor is allocated and freed separately
+    # Whether the memory of a result is planned ahead and used again for a later one. The planner takes quadratic time where
+    # shapes are dynamic
     reuse: bool = False
-    profile: Path | None = None
+    profile: Path | None = None  # beginning of the path of the file into which onnxruntime writes the times of all operators
+    # Single graph optimizations of onnxruntime that are left out at any level, by name
     disabled_optimizers: tuple[str, ...] = ()
-    memory_pattern: bool = True
-    late: bool = False
+    memory_pattern: bool = True  # whether the memory of a run is planned from the run before, where shapes are equal
+    late: bool = False  # whether a node runs late, next to the one that needs its result, and not as early as possible
+    # Further settings of a session by name (``session.intra_op.allow_spinning``), as onnxruntime documents them
     entries: tuple[tuple[str, str], ...] = ()
+    # Libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that name
     custom_op_libs: tuple[str, ...] = ()
 
     def without_copies(self) -> SessionSettings:
@@ -137,8 +114,7 @@ class SessionSettings:
 
         Those in external files stay mapped, and results are freed at once. Unpacked products add up in another order.
         """
-        unpacked = ("session.disable_prepacking", "1")
-        return replace(self, arena=False, late=True, entries=(*self.entries, unpacked))
+        return replace(self, arena=False, late=True, entries=(*self.entries, ("session.disable_prepacking", "1")))
 
 
 def is_provider(name: str) -> bool:
@@ -167,21 +143,11 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
 
 
 class Session:
-    """A model that onnxruntime has loaded.
+    """A model that onnxruntime has loaded, a file or a protobuf of any size with external data in ``base_dir``.
 
-    Attributes:
-        inputs: the inputs to feed, in order (initializers listed as inputs are left out).
-        outputs: the outputs, in order.
-
-    Args:
-        model: a file, or a protobuf of any size.
-        settings: providers, optimizations, threads.
-        base_dir: folder of the external data of a protobuf.
-        weights: arrays that replace initializers of the main graph (of a protobuf only).
-
-    Raises:
-        LoadError: onnxruntime refuses the model.
-        ProviderUnavailable: an execution provider is missing or does not start.
+    ``inputs`` are those to feed, in order (initializers listed as inputs are left out); ``weights`` are arrays that replace
+    initializers of the main graph (of a protobuf only). Raises `LoadError` when onnxruntime refuses the model, and
+    `ProviderUnavailable` when an execution provider is missing or does not start.
     """
 
     def __init__(
@@ -242,12 +208,11 @@ class Session:
     def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
         """All outputs, in order; element types that numpy lacks come from ``ml_dtypes``.
 
+        Raises `RunError` when the model cannot run on these feeds, or not within the time limit.
+
         Args:
             feeds: values of the inputs; names that the model lacks are not used.
             limit: seconds after which the run is stopped, if that is before the limit of the settings.
-
-        Raises:
-            RunError: the model cannot run on these feeds, or not within the time limit.
         """
         feeds = self._accepted(feeds)
         limit = min((each for each in (limit, self._run_limit) if each is not None), default=None)
@@ -346,7 +311,8 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
 def session_options(settings: SessionSettings) -> Any:
     """The ``onnxruntime.SessionOptions`` of some settings."""
     options = ort.SessionOptions()
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[settings.level])
+    level = "DISABLE_ALL" if settings.level == "off" else f"ENABLE_{settings.level.upper()}"
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
     options.log_severity_level = _FATAL
     options.intra_op_num_threads = settings.threads
     options.enable_mem_reuse = settings.reuse

@@ -87,9 +87,14 @@ class Sizing:
             return dim
         size = self._known.get(dim)
         if size is None:
-            try:
-                size = max(evaluate(dim, self._values), 0)
-            except (KeyError, ValueError, ZeroDivisionError):
-                size = self._unknown
-            self._known[dim] = size
+            found = evaluated(dim, self._values)
+            size = self._known[dim] = self._unknown if found is None else max(found, 0)
         return size
+
+
+def evaluated(dim: Dim, sizes: Mapping[str, int]) -> int | None:
+    """The value of an expression of sizes, ``None`` when one of them is not known."""
+    try:
+        return evaluate(dim, sizes) if isinstance(dim, SymbolicDim) else int(dim)
+    except (KeyError, ValueError, ZeroDivisionError):
+        return None

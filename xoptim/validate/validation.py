@@ -18,16 +18,9 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
     repeat them, they hold no finite number, or rounding alone changes them a lot); it is ``different`` when the
     optimized model has another signature, cannot be loaded or run, or computes something else.
 
-    Models whose weights do not fit into memory are run in sections; see `xoptim.validate.sections`.
-
-    Args:
-        original: the model to trust, a file or a protobuf.
-        optimized: the model to judge.
-        options: the choices of the user.
-
-    Raises:
-        ChoiceError: values or sizes of the options do not fit the original.
-        ProviderUnavailable: onnxruntime lacks a requested execution provider.
+    Models whose weights do not fit into memory are run in sections; see `xoptim.validate.sections`. Raises `ChoiceError` when
+    values or sizes of the options do not fit the original, and `ProviderUnavailable` when onnxruntime lacks a requested
+    execution provider.
     """
     options = options or ValidationOptions()
     refuse = Judge(options).report

@@ -123,8 +123,7 @@ def _attention(node: Node, operands: Shapes, results: Shapes) -> int:
     if node.op_type == "Attention" and node.domain:  # onnxruntime's own: the second operand is the weight of the projections
         return 2 * math.prod(queries) * (2 * queries[-2] + math.prod(keys[-1:]))
     past = operands[place] if place < len(operands) else ()
-    lengths = [shape[-2] for shape in (keys or queries, past) if len(shape) > 2]
-    return 4 * math.prod(queries) * sum(lengths)
+    return 4 * math.prod(queries) * sum(shape[-2] for shape in (keys or queries, past) if len(shape) > 2)
 
 
 _FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
