@@ -27,6 +27,7 @@ from xoptim.facts.symbolic import (
     order_of,
     single_atom,
     upper_bound,
+    with_atoms,
 )
 
 
@@ -284,15 +285,7 @@ def _is_within(value: Dim, low: int, high: int) -> bool:
 
 def _unwrapped(value: SymbolicDim, bits: int) -> Dim:
     """A number that differs by a multiple of ``2**bits``: earlier wrapping does not matter."""
-    total: Dim = value.constant
-    for monomial, coefficient in value.terms:
-        term: Dim = coefficient
-        for atom, exponent in monomial:
-            inner = atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom)
-            for _ in range(exponent):
-                term = inner * term
-        total = total + term
-    return total
+    return with_atoms(value, lambda atom: atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom))
 
 
 def _reduced(value: Dim, bits: int) -> Dim:

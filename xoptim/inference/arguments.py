@@ -22,15 +22,14 @@ def natural(ctx: NodeContext, name: str, default: int | None = None) -> int | No
     return None if value is None or value < 0 else value
 
 
-def integers(ctx: NodeContext, name: str, length: int | None = None) -> list[int] | None:
-    """A list of integers, ``None`` when absent, of another type or of another length."""
+def integers(ctx: NodeContext, name: str, length: int | None = None, default: int | None = None) -> list[int] | None:
+    """A list of integers, ``None`` when of another type or length; when absent, ``length`` times the default, if any."""
     value = ctx.attribute(name)
+    if value is None and length is not None and default is not None:
+        return [default] * length
     if not isinstance(value, (list, tuple)) or (length is not None and len(value) != length):
         return None
-    for item in value:
-        if type(item) is not int:
-            return None
-    return list(value)
+    return list(value) if all(type(item) is int for item in value) else None
 
 
 def text(ctx: NodeContext, name: str, default: str) -> str | None:
@@ -77,10 +76,7 @@ def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
 
 def scalar(ctx: NodeContext, index: int) -> Dim | None:
     """The only element of an integer input, number or symbol, when known."""
-    data = ctx.data(index)
-    if data is not None:
-        return data[0] if len(data) == 1 else None
-    values = ctx.ints(index)
+    values = vector(ctx, index)
     return values[0] if values is not None and len(values) == 1 else None
 
 

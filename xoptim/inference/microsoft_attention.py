@@ -10,8 +10,13 @@ from xoptim.inference.attention import extended, per_head
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
-def _times(dim: Dim | None, factor: Dim | None) -> Dim | None:
-    return None if dim is None or factor is None else dim * factor
+def _per_query_head(ctx: NodeContext, heads: int | None, kv_heads: int | None) -> tuple[Dim | None, Dim | None]:
+    """Size of a head, and features of the query, which holds keys and values too where there is no key."""
+    features = dim_of(ctx.input(0), 2, 3)
+    if ctx.input(1) is not None:
+        return per_head(features, heads), features
+    size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
+    return size, None if size is None or heads is None else size * heads
 
 
 def _hidden_sizes(ctx: NodeContext) -> tuple[Dim | None, Dim | None]:
@@ -83,9 +88,7 @@ def multi_head_attention(ctx: NodeContext) -> Results:
     length = known(ctx, query_shape[1] if query_shape else None)
     keys_length, keys, values = _key_layout(ctx)
     output = Info(dtype, (batch, length, known(ctx, values)))
-    if ctx.num_outputs == 1:
-        return [output]
-    if masked:
+    if ctx.num_outputs == 1 or masked:
         return [output]
     before, shared = shape_of(past, 4), ctx.input(8) is not None
     total = known(ctx, before[2] if before and shared else None if shared else extended(past, keys_length, 2, 4))
@@ -110,16 +113,12 @@ def group_query_attention(ctx: NodeContext) -> Results:
     query, past = ctx.input(0), ctx.input(3)
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
     batch, length = known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3))
-    features = dim_of(query, 2, 3)
-    size = per_head(features, heads)
-    if ctx.input(1) is None:
-        size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
-        features = _times(size, heads)
+    size, features = _per_query_head(ctx, heads, kv_heads)
     output = Info(dtype_of(query), (batch, length, known(ctx, features)))
     if ctx.num_outputs == 1:
         return [output]
     dtype = dtype_of(query) if past is None else dtype_of(past)
-    scores = Info(dtype_of(ctx.input(0)), (batch, known(ctx, heads), length, known(ctx, scalar(ctx, 6))))
+    scores = Info(dtype_of(query), (batch, known(ctx, heads), length, known(ctx, scalar(ctx, 6))))
     return [output, *_grouped_caches(ctx, dtype, (batch, known(ctx, kv_heads)), size), scores]
 
 
@@ -143,11 +142,7 @@ def _grouped_caches(ctx: NodeContext, dtype: int, lead: Shape, size: Dim | None)
 def sparse_attention(ctx: NodeContext) -> Results:
     """As GroupQueryAttention, with caches that keep their buffers."""
     query, past_key, past_value = ctx.input(0), ctx.input(3), ctx.input(4)
-    heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
-    features = dim_of(query, 2, 3)
-    if ctx.input(1) is None:
-        size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
-        features = _times(size, heads)
+    _, features = _per_query_head(ctx, natural(ctx, "num_heads"), natural(ctx, "kv_num_heads"))
     shape = (known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3)), known(ctx, features))
     return [
         Info(dtype_of(query), shape),

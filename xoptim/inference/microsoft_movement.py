@@ -4,7 +4,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_max, floor_div
 from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import broadcast_shapes, normalized
+from xoptim.facts.shapes import normalized
 from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, natural, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 
@@ -107,12 +107,6 @@ def cdist(ctx: NodeContext) -> Results:
     """(M, N) and (K, N) give (M, K)."""
     a, b = ctx.input(0), ctx.input(1)
     return [Info(dtype_of(a), (known(ctx, dim_of(a, 0, 2)), known(ctx, dim_of(b, 0, 2))))]
-
-
-@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")
-def complex_mul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
-    """Elementwise over pairs of numbers on the last axis, with broadcasting."""
-    return broadcast_shapes(a, b)
 
 
 @infers("MurmurHash3", domain="com.microsoft")

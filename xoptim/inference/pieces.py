@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim, broadcast, ceil_div, exact_quotient, floor_div
 from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import broadcast_shapes, normalized
+from xoptim.facts.shapes import all_normalized, broadcast_shapes, normalized
 from xoptim.inference.arguments import (
     dim_of,
     fresh_shape,
@@ -30,13 +30,14 @@ def concat(ctx: NodeContext) -> Results:
     dtype = next((info.dtype for info in parts if info.dtype), 0)
     if len(parts) == 1:
         return (parts[0],)
-    shape = _joined(ctx, [info.shape for info in parts], integer(ctx, "axis", 1 if ctx.opset < 4 else None))
+    shape = joined(ctx, [info.shape for info in parts], integer(ctx, "axis", 1 if ctx.opset < 4 else None))
     if shape is None or len(shape) != 1 or dtype not in INTEGERS:
         return (Info(dtype, shape),)
     return (valued(dtype, shape, _elements(ctx, parts)),)
 
 
-def _joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) -> Shape | None:
+def joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) -> Shape | None:
+    """The shape of tensors along an axis, one after the other; ``None`` when no rank is known, or ranks or axis do not fit."""
     known = [shape for shape in shapes if shape is not None]
     rank = len(known[0]) if known else 0
     place = normalized(axis, rank)
@@ -203,7 +204,7 @@ def pad(ctx: NodeContext) -> Results:
     if x.shape is None:
         return (Info(x.dtype, None if some_axes else _of_unknown(ctx, pads)),)
     rank = len(x.shape)
-    axes = _axes(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
+    axes = all_normalized(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
     if axes is None or (pads is not None and len(pads) != 2 * len(axes)):
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     dims = list(x.shape)
@@ -217,10 +218,3 @@ def _of_unknown(ctx: NodeContext, pads: Sequence[Dim] | None) -> tuple[Dim, ...]
     """There are two amounts per axis, which determines the rank."""
     count = len(pads) if pads is not None else listed_count(ctx, "pads")
     return None if count is None else fresh_shape(ctx, count // 2)
-
-
-def _axes(written: list[int] | None, rank: int) -> list[int] | None:
-    if written is None:
-        return None
-    axes = [axis for axis in (normalized(axis, rank) for axis in written) if axis is not None]
-    return axes if len(set(axes)) == len(written) else None

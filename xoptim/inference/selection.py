@@ -6,9 +6,9 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
-from xoptim.facts.info import Info, Shape
+from xoptim.facts.info import Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, place_of, scalar, shape_of, shapes, vector
+from xoptim.inference.arguments import dtype_of, fresh_shape, integer, place_of, scalar, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension, valued, values
 
@@ -32,12 +32,6 @@ def _picked(data: Sequence[Dim], indices: Sequence[Dim] | None) -> list[Dim | No
         return None
     size = len(data)
     return [data[i] if type(i) is int and -size <= i < size else None for i in indices]
-
-
-@shapes("GatherElements", operands=(1,))
-def gather_elements(_ctx: NodeContext, indices: Shape | None) -> Shape | None:
-    """One element per index."""
-    return indices
 
 
 @infers("NonZero")

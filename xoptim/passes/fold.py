@@ -11,7 +11,7 @@ from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
 from xoptim.facts.operators import constant_types
-from xoptim.graph.constants import EvaluationView, known_value
+from xoptim.graph.constants import EvaluationView
 from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded
 from xoptim.graph.facts import can_fold
 from xoptim.graph.graph import Graph
@@ -21,7 +21,7 @@ from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.unreached import is_refused_with
 from xoptim.graph.viewing import views_of
-from xoptim.inference.values import RANGES
+from xoptim.inference.values import RANGES, known_value
 from xoptim.match.rewrite import Step
 from xoptim.passes.graph_pass import GraphPass
 from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
