@@ -64,14 +64,12 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     name = _short(provider)
     domain = standard_domain(domain)
     known = _installed()
+    kernels: tuple[_Kernel, ...] | None = None
     if name in _providers():
         kernels = known.get((name, domain, op_type), ())
     elif name == "cuda":
-        found = _documented().get((domain, op_type))
-        if found is None:
-            return None
-        kernels = found
-    else:
+        kernels = _documented().get((domain, op_type))
+    if kernels is None:
         return None
     since = since_version(op_type, domain, opset) or 1
     serving = [kernel for kernel in kernels if _serves(kernel, since)]

@@ -1,7 +1,7 @@
 """Extract nodes of a graph, or both sides of a rewrite, as models that can run."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -15,7 +15,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.walk import reads
+from xoptim.graph.walk import all_nodes, around, reads
 from xoptim.inference.types import info_to_type_proto
 
 _LARGE = 1 << 20
@@ -61,22 +61,15 @@ def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionP
     known = {function.key: function for function in graph.model.functions}
     if not known:
         return []
-    pending = [node for each in nodes for node in _all_nodes(each)]
+    pending = list(all_nodes(nodes))
     found = {}
     while pending:
         node = pending.pop()
         function = known.get((node.domain, node.op_type, node.overload))
         if function is not None and function.key not in found:
             found[function.key] = function
-            pending += [inner for each in function.body.nodes for inner in _all_nodes(each)]
+            pending += all_nodes(function.body.nodes)
     return [export_function(function) for key, function in known.items() if key in found]
-
-
-def _all_nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for body in node.bodies.values():
-        for inner in body.nodes:
-            yield from _all_nodes(inner)
 
 
 _SMALL = 1 << 20
@@ -195,9 +188,7 @@ def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:
     """The place of a result's producer, inner graphs after outer ones, and the producer (``None`` if it has subgraphs)."""
     scope = graph.scope(name)
     node = None if scope is None else scope.producer(name)
-    depth, outer = 0, scope
-    while outer is not None:
-        depth, outer = depth + 1, outer.parent
+    depth = 0 if scope is None else 1 + len(list(around(scope)))
     return (depth, 0 if node is None else node.label), None if node is None or node.bodies else node
 
 

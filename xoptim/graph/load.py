@@ -27,7 +27,7 @@ from xoptim.graph.model import Function, Model, call_domain
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.walk import owner_in, readers
+from xoptim.graph.walk import around, owner_in, readers
 from xoptim.inference.types import type_proto_to_info
 
 logger = logging.getLogger("xoptim")
@@ -300,19 +300,12 @@ def load_bodies(graph: Graph, node: Node) -> None:
     else:
         found = {name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)}
     if found:
-        if _depth(graph) >= DEEPEST:
+        if len(list(around(graph))) >= DEEPEST:
             raise ModelError(f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold")
         node.bodies = bodies = {}  # before they are loaded: captures of one must be released even if the next is invalid
         for name, source in found.items():
             bodies[name] = Graph(graph.model, parent=graph, owner=node)
             load_graph(bodies[name], source)
-
-
-def _depth(graph: Graph) -> int:
-    depth, outer = 0, graph.parent
-    while outer is not None:
-        depth, outer = depth + 1, outer.parent
-    return depth
 
 
 def _captures_later(graph: Graph) -> bool:

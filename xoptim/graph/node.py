@@ -42,38 +42,9 @@ class Node:
     """
 
     __slots__ = (
-        "_attribute",
-        "_proto",
-        "bodies",
-        "doc_string",
-        "domain",
-        "graph",
-        "input",
-        "label",
-        "metadata",
-        "name",
-        "next",
-        "op_type",
-        "output",
-        "overload",
-        "previous",
+        *("_attribute", "_proto", "bodies", "doc_string", "domain", "graph", "input", "label", "metadata", "name", "next"),
+        *("op_type", "output", "overload", "previous"),
     )
-
-    op_type: str
-    domain: str
-    overload: str
-    name: str
-    input: tuple[str, ...]
-    output: tuple[str, ...]
-    bodies: Mapping[str, Graph]
-    graph: Graph | None
-    metadata: dict[str, str] | None
-    doc_string: str
-    label: int
-    previous: Node | None
-    next: Node | None
-    _attribute: Mapping[str, Any] | None
-    _proto: onnx.NodeProto | None
 
     def __init__(
         self,
@@ -94,15 +65,16 @@ class Node:
         self.input = tuple(input)
         self.output = tuple(output)
         self.bodies = _NO_BODIES
-        self.graph = None
-        self.metadata = None
+        self.graph: Graph | None = None
+        self.metadata: dict[str, str] | None = None
         self.doc_string = doc_string
         self.label = 0
-        self.previous = self.next = None
-        if isinstance(attribute, onnx.NodeProto):
-            self._attribute, self._proto = None, attribute
-        else:
-            self._attribute, self._proto = MappingProxyType(dict(attribute)) if attribute else _NO_ATTRIBUTES, None
+        self.previous: Node | None = None
+        self.next: Node | None = None
+        self._proto = attribute if isinstance(attribute, onnx.NodeProto) else None
+        self._attribute: Mapping[str, Any] | None = None
+        if not isinstance(attribute, onnx.NodeProto):
+            self._attribute = MappingProxyType(dict(attribute)) if attribute else _NO_ATTRIBUTES
 
     @classmethod
     def from_proto(cls, proto: onnx.NodeProto) -> Node:

@@ -16,7 +16,7 @@ from xoptim.facts.protos import with_headroom
 from xoptim.graph.context import GraphNodeContext
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.walk import reads
+from xoptim.graph.walk import around, reads
 from xoptim.inference.fallback import infer_with_onnx
 from xoptim.inference.registry import FORMULAS
 from xoptim.inference.types import type_proto_to_info
@@ -178,9 +178,8 @@ def _is_known(dim: Dim, sizes: Set[str]) -> bool:
 
 def _sizes(graph: Graph) -> Set[str]:
     """Names of the dimensions of the inputs of the whole graph; other declarations may name the same sizes differently."""
-    while graph.parent is not None:
-        graph = graph.parent
-    dims = (dim for info in graph.declared_inputs.values() for dim in info.shape or ())
+    *_, root = graph, *around(graph)
+    dims = (dim for info in root.declared_inputs.values() for dim in info.shape or ())
     return {name for dim in dims if not isinstance(dim, int) and not dim.is_anonymous for name in dim.symbols}
 
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
-from xoptim.facts.info import Info
+from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.operators import constant_types
 from xoptim.graph.constants import EvaluationView
 from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded
@@ -92,22 +93,6 @@ class WriteExpanded(Step):
         return len(written)
 
 
-class _Reading:
-    """How much external data folding may read."""
-
-    def __init__(self) -> None:
-        self._external = 0
-
-    def reads(self, tensor: Tensor) -> bool:
-        """Whether a tensor may be read; an external one is counted."""
-        if not tensor.is_external:
-            return True
-        if tensor.nbytes > EXTERNAL_LIMIT or self._external + tensor.nbytes > EXTERNAL_BUDGET:
-            return False
-        self._external += tensor.nbytes
-        return True
-
-
 class Folder:
     """Folds the constants of one graph; ``send`` gets an event for each folded node, and for each refusal with its reason."""
 
@@ -123,7 +108,8 @@ class Folder:
         """Bytes of the results of the region that is not computed yet."""
         self._tentative = 0
         """Bytes that this region adds."""
-        self._reading = _Reading()
+        self._external = 0
+        """Bytes of external data that were read."""
         self._growth = growth
 
     def run(self) -> int:
@@ -200,7 +186,7 @@ class Folder:
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
             return self._replace(node, views)
-        if not all(tensor is None or self._reading.reads(tensor) for tensor in operands):
+        if not all(tensor is None or self._reads(tensor) for tensor in operands):
             return self._refuse(node, "an operand is large and external")
         inputs = [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
         repeating = None if waits else self._repeating(node, inputs)
@@ -218,6 +204,14 @@ class Folder:
             self._pending.update(sizes)
             self._tentative = more
         return None
+
+    def _reads(self, tensor: Tensor) -> bool:
+        """Whether a tensor may be read; an external one is counted."""
+        external = tensor.nbytes if tensor.is_external else 0
+        if external > EXTERNAL_LIMIT or self._external + external > EXTERNAL_BUDGET:
+            return False
+        self._external += external
+        return True
 
     def _replace(self, node: Node, results: Sequence[Tensor]) -> None:
         """Put the results of a node in its place, if the model may hold them."""
@@ -359,14 +353,9 @@ def _is_unsized(graph: Graph, node: Node) -> bool:
 
 def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:
     """Number of bytes of each result of a node, 0 when its shape is not known."""
-    sizes: dict[str, int] = {}
-    for name in filter(None, node.output):
-        info = graph.known(name)
-        shape = None if info is None else info.static_shape
-        sizes[name] = 0
-        if info is not None and shape is not None:
-            sizes[name] = byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
-    return sizes
+    infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
+    counts = {name: 0 if info.static_shape is None else math.prod(info.static_shape) for name, info in infos.items()}
+    return {name: byte_size(info.dtype or TensorProto.DOUBLE, counts[name]) for name, info in infos.items()}
 
 
 def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:

@@ -4,7 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from itertools import accumulate
+from typing import Any, Final
 
 from xoptim.facts.words import byte_amount
 from xoptim.graph.expanded import ExpandedTensor
@@ -145,14 +146,6 @@ def copied(graph: Graph, node: Node, size: int) -> int:
     return 0
 
 
-class _Kept(NamedTuple):
-    """A partly kept constant, the graph that holds it, and its name."""
-
-    tensor: ExpandedTensor
-    graph: Graph
-    name: str
-
-
 def stored_bytes(model: Model) -> int:
     """Bytes of the constants of a model; of those that repeat along axes, bytes of the part that is kept."""
     return sum(tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values())
@@ -197,7 +190,7 @@ def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
     Returns the nodes, and the bytes of their results. All other constants are stored whole when the model is exported.
     """
     kept = [
-        _Kept(tensor, graph, name)
+        (tensor, graph, name)
         for graph in model.graphs()
         for name, tensor in graph.initializers.items()
         if isinstance(tensor, ExpandedTensor) and graph.is_needed(name) and not graph.is_output(name)
@@ -205,13 +198,8 @@ def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
     if limit is None or not kept:
         return {}
     memory_budget = limit - stored_bytes(model)
-    large: set[tuple[Graph, str]] = set()
-    for each in sorted(kept, key=lambda each: each.tensor.nbytes):
-        more = each.tensor.nbytes - each.tensor.stored_bytes
-        if large or more > memory_budget:
-            large.add((each.graph, each.name))
-        else:
-            memory_budget -= more
-    written = [each for each in kept if (each.graph, each.name) in large]
-    written.sort(key=lambda each: (min(node.label for node in readers(each.graph, each.name)), each.name))
+    kept.sort(key=lambda each: each[0].nbytes)
+    sums = accumulate(tensor.nbytes - tensor.stored_bytes for tensor, _, _ in kept)
+    written = [each for each, more in zip(kept, sums, strict=True) if more > memory_budget]
+    written.sort(key=lambda each: (min(node.label for node in readers(*each[1:])), each[2]))
     return {tensor.write(graph, name): tensor.nbytes for tensor, graph, name in written}
