@@ -47,9 +47,7 @@ class Weight(NamedTuple):
 def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, location: str) -> None:
     """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer to its ``location``.
 
-    Raises:
-        OSError: when the file cannot be written, or the disk has no room for it.
-        ModelError: when the data of a weight is damaged or missing.
+    Raises `OSError` when the disk has no room for it, or fails, and `ModelError` for a weight with damaged or missing data.
     """
     offsets, end = [], 0
     for _, tensor in weights:

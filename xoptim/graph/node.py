@@ -28,17 +28,8 @@ class Node:
 
     ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only
     through the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the
-    protobuf it came from.
-
-    Args:
-        op_type: operator.
-        input: names of the operands.
-        output: names of the results.
-        attribute: attributes by name, or the protobuf from which the node comes and in which they are.
-        domain: of the operator.
-        name: of the node.
-        overload: of the local function that the node calls.
-        doc_string: remark on the node.
+    protobuf it came from: it may be given in place of the attributes. ``overload`` is that of the local function that the
+    node calls.
     """
 
     __slots__ = (

@@ -142,9 +142,8 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
 def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
     """Check that a replacement gives results of the same types and shapes.
 
-    Raises:
-        RewriteError: when an element type, a rank or a number in a shape differs.
-        Declined: when two dimensions are different polynomials of the sizes of the model's inputs.
+    Raises `RewriteError` when an element type, a rank or a number in a shape differs, and `Declined` when two dimensions are
+    different polynomials of the sizes of the model's inputs.
     """
     for name, new in zip(names, infos, strict=False):
         old = graph.known(name) if name else None

@@ -47,17 +47,11 @@ def allowed_growth(choice: int | str | None, size: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """The nodes that were left unfolded because of the size of their results.
+    """The nodes that were left unfolded because of the size of their results."""
 
-    Attributes:
-        operators: number of nodes by operator.
-        size: bytes that folding them would add.
-        allowed: bytes that folding may add.
-    """
-
-    operators: dict[str, int]
-    size: int
-    allowed: int
+    operators: dict[str, int]  # number of nodes by operator
+    size: int  # bytes that folding them would add
+    allowed: int  # bytes that folding may add
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -65,37 +59,27 @@ class Unfolded:
 
 
 class Growth:
-    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit (see `allowed_growth`).
-
-    ``size`` is the bytes of the constants of the model as it was given, ``added`` the bytes that folding has added to it
-    before.
-    """
+    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit (see `allowed_growth`)."""
 
     def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
-        self.given = size
-        """Bytes of the constants of the model as it was given."""
-        self.added = added
-        """Bytes that folding has added."""
+        self.given = size  # bytes of the constants of the model as it was given
+        self.added = added  # bytes that folding has added
         self.allowed = allowed_growth(choice, size)
+        # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
-        """Bytes that all constants of the model may have, ``None`` for any number."""
         self._spares_copies = choice is None
         self._refused: dict[Node, int] = {}
+        # Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes
         self.is_sparing = False
-        """Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes."""
-        self.has_postponed = False
-        """Whether a result was refused meanwhile, which is asked for again when nothing is postponed."""
-        self.oversized: set[Node] = set()
-        """Nodes whose result was computed and is too large."""
+        self.has_postponed = False  # whether a result was refused meanwhile, which is asked for again when nothing is postponed
+        self.oversized: set[Node] = set()  # nodes whose result was computed and is too large
 
     def admits(self, node: Node, more: int, copied: int = 0, *, postpones: bool = True) -> bool:
         """Whether a node may be replaced by its results.
 
-        Args:
-            node: the node.
-            more: bytes that its results, and other results that are not stored yet, take beyond those that they replace.
-            copied: bytes of a result when an operand of as many bytes stays in the model.
-            postpones: whether a large result may wait; one that is computed already does not.
+        ``more`` is the bytes that its results, and others that are not stored yet, take beyond those that they replace;
+        ``copied`` the bytes of a result when an operand of as many bytes stays in the model. With ``postpones`` a large result
+        may wait; one that is computed already does not.
         """
         if postpones and self.is_sparing and self.allowed is not None and more > max(_SMALL, self.allowed // _LARGE):
             self.has_postponed = True

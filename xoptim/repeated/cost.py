@@ -142,12 +142,8 @@ def slowest(
 ) -> tuple[float, float]:
     """Nanoseconds that nodes, and those that replace them, take at the size at which the replacement is slowest in proportion.
 
-    Args:
-        before: the graph and its nodes.
-        after: the edit, and the nodes that are made in it.
-        near: nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute one
-            within the other, but not together with a stack.
-        costs: of the execution provider.
+    ``near`` are nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute
+    one within the other, but not together with a stack.
     """
     sizes = _SIZES if _is_open(*before) or _is_open(*after) else _SIZES[:1]
     times = []
