@@ -1,6 +1,6 @@
 """The class of symbolic dimensions: interned polynomials of bounded size, their sums and products, and their bounds.
 
-The neighbouring modules define operations that do not expand: divisions, extremes, broadcasting, integers that wrap around.
+`xoptim.facts.dims` defines operations that do not expand: divisions, extremes, broadcasting, integers that wrap around.
 Each enters its rule in `RULES`.
 """
 

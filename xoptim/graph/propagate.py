@@ -7,8 +7,7 @@ from copy import deepcopy
 
 import onnx
 
-from xoptim.facts.dim_operations import before_wrapping
-from xoptim.facts.dims import Dim, is_anonymous
+from xoptim.facts.dims import Dim, before_wrapping, is_anonymous
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape

@@ -1,6 +1,7 @@
 """Reading of attributes and shapes that may be malformed: the functions return ``None`` instead of raising."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
@@ -116,6 +117,20 @@ def listed_count(ctx: NodeContext, name: str) -> int | None:
     written = listed(ctx, name)
     count = len(written) if written is not None else None if place is None else dim_of(ctx.input(place), 0, 1)
     return count if type(count) is int else None
+
+
+def infers_tensor(*op_types: str) -> Callable[[Callable[[Any, Info], Results]], Callable[[Any, Info], Results]]:
+    """Register a formula that takes the facts about the first operand too; where that is not a tensor, nothing is known."""
+
+    def register(formula: Callable[[Any, Info], Results]) -> Callable[[Any, Info], Results]:
+        def infer(ctx: NodeContext) -> Results:
+            x = ctx.input(0)
+            return () if x is None or x.container else formula(ctx, x)
+
+        infers(*op_types)(infer)
+        return formula
+
+    return register
 
 
 ShapeFormula = Callable[..., Shape | None]

@@ -8,6 +8,7 @@ from xoptim.facts.shapes import all_normalized, broadcast_shapes, normalized
 from xoptim.inference.arguments import (
     dim_of,
     fresh_shape,
+    infers_tensor,
     integer,
     integers,
     is_given,
@@ -71,15 +72,12 @@ def _elements(ctx: NodeContext, parts: Sequence[Info]) -> list[Dim] | None:
     return elements
 
 
-@infers("Split")
-def split(ctx: NodeContext) -> Results:
+@infers_tensor("Split")
+def split(ctx: NodeContext, x: Info) -> Results:
     """Without sizes the parts are equal.
 
     Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and the rest to the last one.
     """
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     count = ctx.num_outputs
     if x.shape is None:
         return (Info(x.dtype),) * count
@@ -133,12 +131,9 @@ def _pieces(data: Values, sizes: Sequence[Dim]) -> list[Values] | None:
     return pieces if start == len(data) else None
 
 
-@infers("Expand")
-def expand(ctx: NodeContext) -> Results:
+@infers_tensor("Expand")
+def expand(ctx: NodeContext, x: Info) -> Results:
     """The input broadcast against a shape, in both directions: a 1 in the shape keeps the dimension of the input."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     target = vector(ctx, 1)
     if target is None:
         return (Info(x.dtype, _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))),)
@@ -165,12 +160,9 @@ def _repeated(data: Values | None, shape: Shape | None) -> Values | None:
     return data * size if type(size) is int and size <= DATA_LIMIT else None
 
 
-@infers("Tile")
-def tile(ctx: NodeContext) -> Results:
+@infers_tensor("Tile")
+def tile(ctx: NodeContext, x: Info) -> Results:
     """``repeats`` has one number per axis; before operator set 6 a count and an axis were given."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     shape = x.shape
     if ctx.opset < 6:
         return (Info(x.dtype, None if shape is None else fresh_shape(ctx, len(shape))),)
@@ -193,12 +185,9 @@ def _tiled(data: Values | None, shape: Shape) -> Values | None:
     return data * (size // len(data))
 
 
-@infers("Pad")
-def pad(ctx: NodeContext) -> Results:
+@infers_tensor("Pad")
+def pad(ctx: NodeContext, x: Info) -> Results:
     """Amounts are all begins, then all ends; negative ones crop."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     pads = listed_dims(ctx, "pads") if ctx.opset >= 2 else integers(ctx, "paddings")
     some_axes = is_given(ctx, "axes")
     if x.shape is None:

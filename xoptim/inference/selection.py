@@ -8,7 +8,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.info import Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, place_of, scalar, shape_of, vector
+from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension, valued, values
 
@@ -91,12 +91,9 @@ def _depth(ctx: NodeContext) -> Dim:
     return dimension(ctx, data[0] if data is not None and len(data) == 1 else None)
 
 
-@infers("TopK")
-def top_k(ctx: NodeContext) -> Results:
+@infers_tensor("TopK")
+def top_k(ctx: NodeContext, x: Info) -> Results:
     """Values and positions."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     if x.shape is None:
         return (Info(x.dtype), Info(TensorProto.INT64))
     rank = len(x.shape)
