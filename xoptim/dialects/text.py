@@ -104,8 +104,7 @@ class TextPattern(EasyPatternOptimization):
         for call in side.calls:
             names, attributes, _ = as_attributes(side, call)
             given = {key: match[v.name] if isinstance(v, AttributeReference) else v for key, v in attributes.items()}
-            operator = getattr(g.op, call.op_type)
-            made = operator(*map(operand, names), outputs=len(call.outputs), domain=call.domain, **given)
+            made = getattr(g.op, call.op_type)(*map(operand, names), outputs=len(call.outputs), domain=call.domain, **given)
             values.update(zip(call.outputs, (made,) if isinstance(made, str) else made, strict=True))
             values[""] = None
             makers.update(dict.fromkeys(call.outputs, g.created[-1]))
@@ -243,8 +242,8 @@ def rule_class(
     fields = _fields(wanted, given, dict(settings or {}))
     pairs = [*value_name_pairs, *_same_names(wanted, given)] if fields.pop("keep_names") else list(value_name_pairs)
     fields["rule"] = Rule(wanted, given, tuple(filters), _origins(wanted, given, pairs))
-    arrow = f"{expression(wanted)} → {expression(given)}"
-    fields["__doc__"], fields["__module__"] = wanted.doc.strip() or arrow, __name__
+    fields["__doc__"] = wanted.doc.strip() or f"{expression(wanted)} → {expression(given)}"
+    fields["__module__"] = __name__
     made: type[TextPattern] = type(f"{label}Pattern", (TextPattern,), fields)
     try:
         compiled(made())

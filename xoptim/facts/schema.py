@@ -45,8 +45,7 @@ def version_to_import(domain: str, ir_version: int) -> int:
     """
     if domain:
         return DOMAIN_VERSIONS.get(domain, 1)
-    made = [row[2] for row in onnx.helper.VERSION_TABLE if row[1] <= ir_version]
-    return max(made, default=1)
+    return max((row[2] for row in onnx.helper.VERSION_TABLE if row[1] <= ir_version), default=1)
 
 
 @cache

@@ -17,6 +17,7 @@ from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import all_nodes, around, reads
 from xoptim.inference.types import info_to_type_proto
+from xoptim.inference.values import INTEGERS
 
 _LARGE = 1 << 20
 _FUNCTIONS_SINCE = 8
@@ -78,8 +79,6 @@ _CONTEXT = 100
 """Maximal number of nodes that are added around a match."""
 _BEHIND = 24
 """Maximal number of them that compute what only one side reads."""
-_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
-"""Their values may be sizes or positions, for which random numbers would be invalid."""
 
 
 @dataclass(slots=True)
@@ -136,8 +135,7 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
 
 def _is_read(graph: Graph, name: str, nodes: Sequence[Node]) -> bool:
     """Whether a result is needed outside these nodes."""
-    others = any(reader not in nodes for reader in graph.consumers(name))
-    return others or graph.is_output(name) or graph.is_captured(name)
+    return graph.is_output(name) or graph.is_captured(name) or any(reader not in nodes for reader in graph.consumers(name))
 
 
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
@@ -158,8 +156,9 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
         # If each side reads such results, the nodes between them suffice, up to where a common context contains all of them.
         met = two_sided and apart <= context.made | context.reads.keys()
         line_wanted = not met and len(context.nodes) < (_CONTEXT if two_sided else _BEHIND)
+        # Integers may be sizes or positions, for which random numbers would be invalid.
         open_names = [name for name in (*before, *after) if stored[name] is None]
-        wanted = [name for name in open_names if (name in line and line_wanted) or graph.info_of(name).dtype in _INTEGERS]
+        wanted = [name for name in open_names if (name in line and line_wanted) or graph.info_of(name).dtype in INTEGERS]
         found = [(place, node) for place, node in (_producer(graph, name) for name in wanted) if node is not None]
         if not found:
             break

@@ -26,10 +26,9 @@ _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 class Node:
     """A call of an operator.
 
-    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only
-    through the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the
-    protobuf it came from: it may be given in place of the attributes. ``overload`` is that of the local function that the
-    node calls.
+    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only through
+    the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the protobuf it came from:
+    it may be given in place of the attributes. ``overload`` is that of the local function that the node calls.
     """
 
     __slots__ = (

@@ -74,8 +74,7 @@ def find_place(
 def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
     """The readers in ``first``, and the readers of their results, that precede ``place``.
 
-    This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*
-    (2006).
+    This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs* (2006).
     """
     needed = {graph.producer(name) for node in new for name in reads(node)}
     region: dict[Node, None] = dict.fromkeys(first)

@@ -114,8 +114,7 @@ class Reshaped(View):
         start = flat_position(self.shape, [each.start for each in box[:axis]] + [box[axis].start] + [0] * (len(box) - axis - 1))
         length = box[axis].stop - box[axis].start
         flat = self.operands[0].read_flat(start, start + length * inner)
-        lead = [1] * axis
-        return flat.reshape(*lead, length, *self.shape[axis + 1 :])[(slice(None),) * (axis + 1) + box[axis + 1 :]]
+        return flat.reshape(*[1] * axis, length, *self.shape[axis + 1 :])[(slice(None),) * (axis + 1) + box[axis + 1 :]]
 
 
 class Sliced(View):

@@ -65,8 +65,7 @@ def _infer(
             if value is not None and value.size <= _READ_LIMIT:
                 data[name] = onnx.numpy_helper.from_array(value, name)
     imports = [onnx.helper.make_opsetid(node.domain, opset)]
-    complete = _with_all_outputs(node)
-    results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
+    results = onnx.shape_inference.infer_node_outputs(found, _with_all_outputs(node), types, data, opset_imports=imports)
     return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
 
 

@@ -26,8 +26,7 @@ def _hidden_sizes(ctx: NodeContext) -> tuple[Dim | None, Dim | None]:
         return sizes[1], sizes[2]
     if ctx.attribute("qkv_hidden_sizes") is not None:
         return None, None
-    merged = known(ctx, dim_of(ctx.input(1), 1, 2), dim_of(ctx.input(2), 0, 1))
-    size = exact_quotient(merged, 3)
+    size = exact_quotient(known(ctx, dim_of(ctx.input(1), 1, 2), dim_of(ctx.input(2), 0, 1)), 3)
     return size, size
 
 

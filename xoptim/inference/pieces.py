@@ -137,8 +137,7 @@ def expand(ctx: NodeContext, x: Info) -> Results:
     target = vector(ctx, 1)
     if target is None:
         return (Info(x.dtype, _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))),)
-    sizes = tuple([dimension(ctx, size) for size in target])
-    shape = broadcast_shapes(x.shape, sizes)
+    shape = broadcast_shapes(x.shape, tuple([dimension(ctx, size) for size in target]))
     if shape is x.shape and x.data is None:
         return (x,)
     return (valued(x.dtype, shape, _repeated(x.data, shape)),)

@@ -12,8 +12,7 @@ from xoptim.inference.registry import NodeContext, Results, infers
 @infers("HannWindow", "HammingWindow", "BlackmanWindow")
 def window_function(ctx: NodeContext) -> Results:
     """A vector with the length in the scalar input."""
-    size = scalar(ctx, 0)
-    return [Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, size),))]
+    return [Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, scalar(ctx, 0)),))]
 
 
 @infers("MelWeightMatrix")

@@ -65,7 +65,7 @@ def slopes_of_channels(call: Call) -> None:
 def _append_axes(call: Call, rank: int, count: int) -> None:
     """Append axes of length 1 to the second operand."""
     axes = list(range(rank, rank + count))
-    call.inputs[1] = call.make("Unsqueeze", [call.inputs[1]], version=_ALIGNED_SINCE, axes=axes)
+    call.inputs[1] = call.make("Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=axes)
 
 
 def only_in_test(call: Call) -> None:
@@ -165,8 +165,7 @@ def _meaning(nearest: str) -> dict[str, str]:
 
 def resize_operands(call: Call) -> None:
     """Resize 13: the region and the scales are left out where they are empty; a mode of coordinates disappeared."""
-    mode = call.get("coordinate_transformation_mode")
-    if mode == "tf_half_pixel_for_nn":
+    if call.get("coordinate_transformation_mode") == "tf_half_pixel_for_nn":
         raise Refused("the coordinates tf_half_pixel_for_nn exist no longer")
     for place in (1, 2):
         shape = call.info(place).shape

@@ -378,8 +378,7 @@ def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
     ]
     if not wanted:
         return None
-    protos = [node.to_proto() for node in nodes]
-    return evaluate_with_onnxruntime(protos, feeds, wanted, graph.opsets, graph.model.ir_version)
+    return evaluate_with_onnxruntime([node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version)
 
 
 def _is_unsure(info: Info | None) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
+from xoptim.facts.protos import replace_items
 from xoptim.facts.words import byte_amount
 from xoptim.graph.expanded import ExpandedTensor
 from xoptim.graph.graph import Graph
@@ -157,14 +158,13 @@ class NoteGrowth(Step):
 
     def run(self, model: Model) -> int:
         """Write the entry; returns 0, since nothing changes that is computed."""
-        kept = [each for each in model.shell.metadata_props if each.key != _ENTRY]
-        del model.shell.metadata_props[:]
-        model.shell.metadata_props.extend(kept)
+        entries = model.shell.metadata_props
+        replace_items(entries, [each for each in entries if each.key != _ENTRY])
         if self.growth.unfolded() is not None:
             # As they are written: partly held constants are whole in the file.
             size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
             text = f"{self.growth.given} bytes of constants given, {self.growth.added} added, {size} in all"
-            model.shell.metadata_props.add(key=_ENTRY, value=text)
+            entries.add(key=_ENTRY, value=text)
         return 0
 
 

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import inner_graphs, own_names
+from xoptim.facts.protos import every_node, inner_graphs, own_names
 from xoptim.facts.words import meant
 from xoptim.graph.export import value_info
 from xoptim.graph.load import load_model
@@ -139,15 +139,13 @@ def strip(proto: ModelProto) -> None:
     proto.ClearField("doc_string")
     for function in proto.functions:
         _clear(function)
-    graphs = list(all_graphs(proto))
-    for graph in graphs:
+    for graph in all_graphs(proto):
         for part in (graph, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
             _clear(part)
-    for nodes in (*(graph.node for graph in graphs), *(function.node for function in proto.functions)):
-        for node in nodes:
-            _clear(node)
-            for attribute in node.attribute:
-                attribute.ClearField("doc_string")
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
+        for node in every_node(nodes):
+            for part in (node, *node.attribute):
+                _clear(part)
 
 
 def _clear(part: Message) -> None:

@@ -185,8 +185,7 @@ def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
     reads = Counter(name for node in nodes for name in node.input)
     fused: dict[Node, None] = {}
     for node in nodes:
-        operands = [producers.get(name) for name in node.input]
-        for operand in operands:
+        for operand in map(producers.get, node.input):
             if operand is None or (reads[operand.output[0]] > 1 and operand.op_type != "Sigmoid"):
                 continue
             is_matrix = is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2

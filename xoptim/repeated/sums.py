@@ -110,8 +110,7 @@ class Sums:
                 for own, rest in (pair.like, pair.like[::-1]):
                     if self._kind(own) == kind:
                         return self._closed(node, self._unpaired(pair, own, rest, kind).take(self._taken(name, kind)))
-        level = max(self._level.get(first, 0), self._level.get(second, 0))
-        return _Sum(None, [first, second], [], [node], level)
+        return _Sum(None, [first, second], [], [node], max(self._level.get(first, 0), self._level.get(second, 0)))
 
     def _closed(self, node: Node, found: _Sum) -> _Sum:
         found.nodes.append(node)
