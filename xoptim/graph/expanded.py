@@ -55,9 +55,7 @@ class ExpandedTensor(Tensor):
     def write(self, graph: Graph, name: str) -> Node:
         """Replace this constant of a graph by a node that computes it, right before the first node that reads it.
 
-        Returns the node.
-
-        It is the one that computed it in the model as loaded, where its operands are as they were.
+        Returns the node: the one that computed it in the model as loaded, where its operands are as they were.
         """
         first = min(readers(graph, name), key=lambda node: node.label)
         node = self._former(graph, name) or self._made(graph, name)
@@ -94,9 +92,7 @@ class ExpandedTensor(Tensor):
 
 
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
-    """A constant that a graph is going to store, not an external one, as one that repeats.
-
-    ``maker`` is the node that computes it.
+    """A constant that a graph is going to store, not an external one, as one that repeats; ``maker`` computes it, if anything.
 
     ``None`` when it does not repeat, is small, or the model cannot make it from its elements.
     """

@@ -95,12 +95,13 @@ def variadic(ctx: NodeContext) -> Results:
 
 
 def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) -> Values | None:
+    if rule is None:
+        return None
     result = values(ctx, 0)
     for index in range(1, count):
-        found = None if rule is None else pairwise(rule, result, values(ctx, index))
-        known = [] if found is None else [value for value in found if value is not None]
-        result = None if found is None else tuple(known)
-    return result if rule is not None else None
+        found = pairwise(rule, result, values(ctx, index))
+        result = None if found is None else tuple(value for value in found if value is not None)
+    return result
 
 
 @infers("Clip")

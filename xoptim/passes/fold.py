@@ -86,7 +86,7 @@ class WriteExpanded(Step):
         """Write the constants; returns how many."""
         growth, before = self.growth, stored_bytes(model)
         written = write_expanded(model, growth.limit)
-        growth.add(stored_bytes(model) - before)
+        growth.added += stored_bytes(model) - before
         for node, size in written.items():
             growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
             self._send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
@@ -104,12 +104,9 @@ class Folder:
         """Whether floating-point results were stored: runtimes sum products of stored matrices in another order."""
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
-        self._pending: dict[str, int] = {}
-        """Bytes of the results of the region that is not computed yet."""
-        self._tentative = 0
-        """Bytes that this region adds."""
-        self._external = 0
-        """Bytes of external data that were read."""
+        self._pending: dict[str, int] = {}  # bytes of the results of the region that is not computed yet
+        self._tentative = 0  # bytes that this region adds
+        self._external = 0  # bytes of external data that were read
         self._growth = growth
 
     def run(self) -> int:
@@ -222,7 +219,7 @@ class Folder:
         values = {name: tensor for name, tensor in zip(node.output, results, strict=False) if name}
         if is_refused_with(self.graph, values):
             return self._leave(node, _REFUSED)
-        self._growth.add(more)
+        self._growth.added += more
         return self._store(node, values)
 
     def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
@@ -293,7 +290,7 @@ class Folder:
         tensors = {name: Tensor.from_array(value) for name, value in values.items()}
         if is_refused_with(graph, tensors):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
-        self._growth.add(more)
+        self._growth.added += more
         for node in nodes:
             self._store(node, tensors)
         return None

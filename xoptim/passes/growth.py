@@ -64,7 +64,7 @@ class Growth:
 
     def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
         self.given = size  # bytes of the constants of the model as it was given
-        self.added = added  # bytes that folding has added
+        self.added = added  # bytes that folding has added; those that it freed are subtracted
         self.allowed = allowed_growth(choice, size)
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
@@ -92,10 +92,6 @@ class Growth:
         self._refused[node] = more
         self.has_postponed |= self.is_sparing
         return False
-
-    def add(self, size: int) -> None:
-        """Count bytes that were added, or freed when the number is negative."""
-        self.added += size
 
     def refuse(self, node: Node, more: int) -> None:
         """Count a node that stays because its result does not fit into the model."""

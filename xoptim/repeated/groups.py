@@ -95,8 +95,7 @@ class _Colours:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._classes: dict[Hashable, int] = {_NONE: 0}
-        self._parts: dict[int, int] = {}
-        """The colour of each Slice without a peer, as a part of its value."""
+        self._parts: dict[int, int] = {}  # the colour of each Slice without a peer, as a part of its value
         self._found: dict[str, tuple[int, int]] = {}
         self._members: Counter[int] = Counter()
 

@@ -62,8 +62,7 @@ class Sums:
                 level = 1 + max((self._level.get(name, 0) for name in (reads(node) if node.bodies else node.input)), default=0)
             self.levels[node] = level
             self._level.update(dict.fromkeys(node.output, level))
-        self._whole: dict[Node, Node] = {}
-        """The last Add of each sum of several, for those before it."""
+        self._whole: dict[Node, Node] = {}  # the last Add of each sum of several, for those before it
         for last, found in self._found.items():
             for node in found.nodes:
                 if node is not last:

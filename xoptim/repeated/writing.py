@@ -31,13 +31,10 @@ class StackWriter:
         self.graph = graph
         self.edit = edit
         self.op: Any = OpBuilder(lambda: edit, lambda edit, node: edit.collect(node))
-        self._lane: dict[str, tuple[str, int]] = {}
-        """The stack and the lane of each result."""
-        self._size: dict[str, int] = {}
-        """The number of lanes of each stack."""
+        self._lane: dict[str, tuple[str, int]] = {}  # the stack and the lane of each result
+        self._size: dict[str, int] = {}  # the number of lanes of each stack
         self._columns: dict[tuple[str, ...], str] = {}
-        self._alone: set[str] = set()
-        """Lanes that are results by themselves too."""
+        self._alone: set[str] = set()  # lanes that are results by themselves too
 
     def write(self, group: Group) -> None:
         """Write a group whose operands outside of it are written."""
