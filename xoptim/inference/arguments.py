@@ -120,7 +120,7 @@ def listed_count(ctx: NodeContext, name: str) -> int | None:
 
 
 def infers_tensor(*op_types: str) -> Callable[[Callable[[Any, Info], Results]], Callable[[Any, Info], Results]]:
-    """Register a formula that takes the facts about the first operand too; where that is not a tensor, nothing is known."""
+    """Register a formula that takes the facts about the first operand too; where that is not a tensor, there are no results."""
 
     def register(formula: Callable[[Any, Info], Results]) -> Callable[[Any, Info], Results]:
         def infer(ctx: NodeContext) -> Results:

@@ -183,8 +183,10 @@ class Folder:
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
             return self._replace(node, views)
-        if not all(tensor is None or self._reads(tensor) for tensor in operands):
+        external = [tensor.nbytes for tensor in operands if tensor is not None and tensor.is_external]
+        if max(external, default=0) > EXTERNAL_LIMIT or self._external + sum(external) > EXTERNAL_BUDGET:
             return self._refuse(node, "an operand is large and external")
+        self._external += sum(external)
         inputs = [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
         repeating = None if waits else self._repeating(node, inputs)
         if repeating is not None:
@@ -201,14 +203,6 @@ class Folder:
             self._pending.update(sizes)
             self._tentative = more
         return None
-
-    def _reads(self, tensor: Tensor) -> bool:
-        """Whether a tensor may be read; an external one is counted."""
-        external = tensor.nbytes if tensor.is_external else 0
-        if external > EXTERNAL_LIMIT or self._external + external > EXTERNAL_BUDGET:
-            return False
-        self._external += external
-        return True
 
     def _replace(self, node: Node, results: Sequence[Tensor]) -> None:
         """Put the results of a node in its place, if the model may hold them."""
