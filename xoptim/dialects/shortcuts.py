@@ -168,9 +168,7 @@ class _PatternSub(EasyPatternOptimization):
         return g.add(op_type, [self._left(g, operand, known) for operand in operands], 1, domain, dict(attributes))
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        if isinstance(self.right, str):
-            return match[self.right]
-        if isinstance(self.right, tuple):
+        if isinstance(self.right, (str, tuple)):
             return self._right(g, self.right, match)
         return _constant(g, self.right, match.outputs[0])
 

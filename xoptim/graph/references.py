@@ -88,10 +88,6 @@ class Uses:
         """Remove all uses."""
         self._table.clear()
 
-    def counts(self) -> dict[str, dict[Node, int]]:
-        """All readers and how often they read, by result."""
-        return {name: {found: 1} if isinstance(found, Node) else dict(found) for name, found in self._table.items()}
-
 
 class References:
     """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and readers outside the nodes.

@@ -26,19 +26,13 @@ def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
     return None if batch is None else (*batch, a[-2], b[-1])
 
 
-@infers("MatMul")
-def matmul(ctx: NodeContext) -> Results:
-    """Operands of one type, stacked matrices broadcast."""
-    a, b = ctx.input(0), ctx.input(1)
-    return (Info(dtype_of(a) or dtype_of(b), matmul_shape(shape_of(a), shape_of(b))),)
-
-
+@shapes("MatMul", typed_by=(0, 1), operands=(0, 1))
 @shapes("MatMulInteger", dtype=TensorProto.INT32, operands=(0, 1))
 @shapes("QLinearMatMul", typed_by=(7,), operands=(0, 3))  # 7 is the zero point of the result
 @shapes("GemmFastGelu", "DynamicQuantizeMatMul", operands=(0, 1), domain="com.microsoft")
 @shapes("MatMulIntegerToFloat", typed_by=(2, 3), operands=(0, 1), domain="com.microsoft")  # the scales
-def plain_matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
-    """As MatMul, with a result of another type."""
+def matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
+    """Stacked matrices broadcast."""
     return matmul_shape(a, b)
 
 

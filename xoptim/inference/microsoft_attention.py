@@ -5,7 +5,7 @@ A cache that shares its buffer between past and present keeps its length; any ot
 
 from xoptim.facts.dims import Dim, dim_max, exact_quotient
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of
+from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of, shapes
 from xoptim.inference.attention import extended, per_head
 from xoptim.inference.registry import NodeContext, Results, infers
 
@@ -150,30 +150,24 @@ def sparse_attention(ctx: NodeContext) -> Results:
     ]
 
 
-@infers("PackedAttention", domain="com.microsoft")
-def packed_attention(ctx: NodeContext) -> Results:
+@shapes("PackedAttention", operands=(), domain="com.microsoft")
+def packed_attention(ctx: NodeContext) -> Shape:
     """(tokens, I), merged weights and bias give (tokens, Hv)."""
-    x = ctx.input(0)
-    return [Info(dtype_of(x), (known(ctx, dim_of(x, 0, 2)), known(ctx, _hidden_sizes(ctx)[1])))]
+    return known(ctx, dim_of(ctx.input(0), 0, 2)), known(ctx, _hidden_sizes(ctx)[1])
 
 
-@infers("PackedMultiHeadAttention", domain="com.microsoft")
-def packed_multi_head_attention(ctx: NodeContext) -> Results:
+@shapes("PackedMultiHeadAttention", domain="com.microsoft")
+def packed_multi_head_attention(ctx: NodeContext, query: Shape | None) -> Shape:
     """Query (tokens, H) with a value (tokens, Hv), or all three in one as (tokens, heads, 3, size)."""
-    query = shape_of(ctx.input(0))
-    dtype = dtype_of(ctx.input(0))
     if query is not None and len(query) == 4:
-        return [Info(dtype, (query[0], query[1] * query[3]))]
-    tokens = query[0] if query is not None and len(query) == 2 else None
-    return [Info(dtype, (known(ctx, tokens), known(ctx, dim_of(ctx.input(2), 1, 2))))]
+        return (query[0], query[1] * query[3])
+    return known(ctx, dim_of(ctx.input(0), 0, 2)), known(ctx, dim_of(ctx.input(2), 1, 2))
 
 
-@infers("RelativePositionBias", domain="com.microsoft")
-def relative_position_bias(ctx: NodeContext) -> Results:
+@shapes("RelativePositionBias", operands=(), domain="com.microsoft")
+def relative_position_bias(ctx: NodeContext) -> Shape:
     """A table (buckets, heads) and two lengths give (1, heads, query length, key length)."""
-    table = ctx.input(0)
-    rows, columns = scalar(ctx, 1), scalar(ctx, 2)
-    return [Info(dtype_of(table), (1, known(ctx, dim_of(table, 1, 2)), known(ctx, rows), known(ctx, columns)))]
+    return 1, known(ctx, dim_of(ctx.input(0), 1, 2)), known(ctx, scalar(ctx, 1)), known(ctx, scalar(ctx, 2))
 
 
 @infers("RemovePadding", domain="com.microsoft")
@@ -190,9 +184,7 @@ def remove_padding(ctx: NodeContext) -> Results:
     ]
 
 
-@infers("RestorePadding", domain="com.microsoft")
-def restore_padding(ctx: NodeContext) -> Results:
+@shapes("RestorePadding", operands=(), domain="com.microsoft")
+def restore_padding(ctx: NodeContext) -> Shape:
     """(tokens, H) and offsets (N, S) give (N, S, H)."""
-    x, offsets = ctx.input(0), ctx.input(1)
-    shape = tuple(known(ctx, dim_of(info, axis, 2)) for info, axis in ((offsets, 0), (offsets, 1), (x, 1)))
-    return [Info(dtype_of(x), shape)]
+    return tuple(known(ctx, dim_of(ctx.input(place), axis, 2)) for place, axis in ((1, 0), (1, 1), (0, 1)))

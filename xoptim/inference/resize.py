@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from xoptim.facts.dims import Dim, floor_div
-from xoptim.facts.info import Info, Shape
+from xoptim.facts.info import Shape
 from xoptim.facts.shapes import all_normalized
-from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integers, known, shape_of, text, vector
-from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.arguments import dim_of, fresh_shape, integers, known, shapes, text, vector
+from xoptim.inference.registry import NodeContext
 from xoptim.inference.values import values
 
 _EXACT = 256
@@ -24,23 +24,18 @@ _LARGEST = 2.0**20
 """No valid model has scales from here on."""
 
 
-@infers("Upsample")
-def upsample(ctx: NodeContext) -> Results:
+@shapes("Upsample")
+def upsample(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Scales are the second input since operator set 9, an attribute before."""
-    x = ctx.input(0)
-    scales = _input_scales(ctx, 1) if ctx.opset >= 9 else ctx.attribute("scales")
-    return [Info(dtype_of(x), _scaled(ctx, shape_of(x), scales))]
+    return _scaled(ctx, shape, _input_scales(ctx, 1) if ctx.opset >= 9 else ctx.attribute("scales"))
 
 
-@infers("Resize")
-def resize(ctx: NodeContext) -> Results:
+@shapes("Resize")
+def resize(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Inputs X, scales in operator set 10; X, roi, scales, sizes since 11; some axes only since 18."""
-    x = ctx.input(0)
-    shape = shape_of(x)
-    if ctx.opset < 11:
-        return [Info(dtype_of(x), _scaled(ctx, shape, _input_scales(ctx, 1)))]
-    found = _resized(ctx, shape) if ctx.input(3) is not None else _scaled(ctx, shape, _input_scales(ctx, 2))
-    return [Info(dtype_of(x), found)]
+    if ctx.opset >= 11 and ctx.input(3) is not None:
+        return _resized(ctx, shape)
+    return _scaled(ctx, shape, _input_scales(ctx, 1 if ctx.opset < 11 else 2))
 
 
 def _input_scales(ctx: NodeContext, index: int) -> Any:

@@ -6,9 +6,9 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
-from xoptim.facts.info import Info
+from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, vector
+from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension, valued, values
 
@@ -57,33 +57,24 @@ def unique(ctx: NodeContext) -> Results:
     return (Info(dtype_of(x), kept), counts, Info(TensorProto.INT64, (shape[axis],)), counts)
 
 
-@infers("Compress")
-def compress(ctx: NodeContext) -> Results:
+@shapes("Compress")
+def compress(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """The selected entries along ``axis``, or of all elements in one row."""
-    x = ctx.input(0)
-    shape = shape_of(x)
     condition = ctx.constant(1)
     count: Dim = ctx.fresh() if condition is None else int(np.count_nonzero(condition))
     if ctx.attribute("axis") is None:
-        return (Info(dtype_of(x), (count,)),)
+        return (count,)
     if shape is None:
-        return (Info(dtype_of(x)),)
+        return None
     axis = normalized(integer(ctx, "axis"), len(shape))
-    if axis is None:
-        return (Info(dtype_of(x), fresh_shape(ctx, len(shape))),)
-    return (Info(dtype_of(x), (*shape[:axis], count, *shape[axis + 1 :])),)
+    return fresh_shape(ctx, len(shape)) if axis is None else (*shape[:axis], count, *shape[axis + 1 :])
 
 
-@infers("OneHot")
-def one_hot(ctx: NodeContext) -> Results:
+@shapes("OneHot", typed_by=(2,))
+def one_hot(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """A new axis, last by default, with the length in the second input, which may be of any numeric type."""
-    dtype, shape = dtype_of(ctx.input(2)), shape_of(ctx.input(0))
-    if shape is None:
-        return (Info(dtype),)
-    axis = normalized(integer(ctx, "axis", -1), len(shape) + 1)
-    if axis is None:
-        return (Info(dtype),)
-    return (Info(dtype, (*shape[:axis], _depth(ctx), *shape[axis:])),)
+    axis = None if shape is None else normalized(integer(ctx, "axis", -1), len(shape) + 1)
+    return None if shape is None or axis is None else (*shape[:axis], _depth(ctx), *shape[axis:])
 
 
 def _depth(ctx: NodeContext) -> Dim:
