@@ -10,7 +10,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_shapes
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes, text
+from xoptim.inference.arguments import dtype_of, integer, known, shape_of, shapes, text
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
@@ -123,10 +123,7 @@ def gemm_microsoft(ctx: NodeContext) -> Results:
     elif ctx.op_type == "QGemm":
         b, zero_point = 3, ctx.input(8)
         dtype = TensorProto.FLOAT if zero_point is None else dtype_of(zero_point)
-    trans_a, trans_b = integer(ctx, "transA", 0), integer(ctx, "transB", 0)
-    rows = None if trans_a is None else dim_of(ctx.input(0), 1 if trans_a else 0, 2)
-    columns = None if trans_b is None else dim_of(ctx.input(b), 0 if trans_b else 1, 2)
-    return [Info(dtype, (known(ctx, rows), known(ctx, columns)))]
+    return [Info(dtype, gemm(ctx, shape_of(ctx.input(0)), shape_of(ctx.input(b))))]
 
 
 _TERM: Final = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
