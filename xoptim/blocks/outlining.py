@@ -84,9 +84,7 @@ def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
     proto = first.to_proto()
     metadata = [node.metadata_props() for node in others]
     kept = {key: value for key, value in first.metadata_props().items() if all(each.get(key) == value for each in metadata)}
-    del proto.metadata_props[:]
-    for key, value in kept.items():
-        proto.metadata_props.add(key=key, value=value)
+    onnx.helper.set_metadata_props(proto, kept)
     if any(node.remark != first.remark for node in others):
         proto.doc_string = ""
     return proto

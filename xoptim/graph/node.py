@@ -147,10 +147,7 @@ class Node:
             if self.doc_string:
                 proto.doc_string = self.doc_string
         if self.metadata:
-            merged = self.metadata_props()
-            del proto.metadata_props[:]
-            for key, value in merged.items():
-                proto.metadata_props.add(key=key, value=value)
+            onnx.helper.set_metadata_props(proto, self.metadata_props())
         return proto
 
     def __repr__(self) -> str:

@@ -143,11 +143,9 @@ class Folder:
         graph, readers, self._readers = self.graph, self._readers, {}
         spread_constness(graph, readers)  # of outputs, for instance, which are not folded
         unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)]
-        known = [graph.known(name) for node in unsure for name in node.output]
+        known = [(name, graph.known(name)) for node in unsure for name in node.output]
         refresh(graph, sorted(unsure, key=lambda node: node.label))
-        return any(
-            graph.known(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
-        )
+        return any(graph.known(name) is not info for name, info in known)
 
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
