@@ -147,8 +147,8 @@ def shapes(
 
     def register(formula: ShapeFormula) -> ShapeFormula:
         def infer(ctx: NodeContext) -> Results:
-            found = dtype or next(filter(None, (dtype_of(ctx.input(place)) for place in typed_by)), 0)
-            return (Info(found, formula(ctx, *[shape_of(ctx.input(place)) for place in operands])),)
+            found = dtype or next(filter(None, map(dtype_of, map(ctx.input, typed_by))), 0)
+            return (Info(found, formula(ctx, *map(shape_of, map(ctx.input, operands)))),)
 
         infers(*op_types, domain=domain)(infer)
         return formula
