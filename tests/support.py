@@ -16,6 +16,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.graph.references import Uses
 from xoptim.graph.walk import owner_in
 
 
@@ -119,14 +120,19 @@ def verify(model: Model) -> None:
             for name in filter(None, node.input):
                 if graph.scope(name) is graph:
                     uses.setdefault(name, Counter())[node] += 1
-        assert graph.references._uses.counts() == uses
-        assert graph.references._captures.counts() == captures.get(id(graph), {})
+        assert _counts(graph.references._uses) == uses
+        assert _counts(graph.references._captures) == captures.get(id(graph), {})
         by_type: dict[tuple[str, str], list[Node]] = {}
         for node in nodes:
             by_type.setdefault((node.domain, node.op_type), []).append(node)
         assert {key: sorted(map(id, table)) for key, table in graph.types.items() if table} == {
             key: sorted(map(id, table)) for key, table in by_type.items()
         }
+
+
+def _counts(uses: Uses) -> dict[str, dict[Node, int]]:
+    """All readers and how often they read, by result."""
+    return {name: {found: 1} if isinstance(found, Node) else dict(found) for name, found in uses._table.items()}
 
 
 def _verify_order(graph: Graph) -> None:

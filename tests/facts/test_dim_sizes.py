@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 from tests.facts.test_dims import EXPRESSIONS, POINTS, Tree, _dim, _number
 from xoptim.facts import dim_bounds, symbolic
-from xoptim.facts.dim_operations import MOST_OPERANDS
 from xoptim.facts.dims import (
+    MOST_OPERANDS,
     Dim,
     SymbolicDim,
     as_integer,

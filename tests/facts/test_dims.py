@@ -319,7 +319,7 @@ def test_symbols() -> None:
 
 def test_nothing_is_kept_when_nobody_holds_it() -> None:
     gc.collect()
-    tables = [symbolic.DIMS.entries, symbolic.ATOMS.entries, symbolic._NAMED.entries]
+    tables = [symbolic.DIMS.entries, symbolic.ATOMS.entries]
     before = [len(table) for table in tables]
     kept = [named(f"leak{i}") * 2 + dim_max(fresh(), named("n")) // 3 for i in range(100)]
     assert len(tables[0]) >= before[0] + 100

@@ -8,7 +8,8 @@ from tests.support import load, node_of, text_of
 from xoptim.facts.dims import named
 from xoptim.facts.info import Info
 from xoptim.graph import constants
-from xoptim.graph.constants import constant_array, is_constant, known_value, store
+from xoptim.graph.constants import constant_array, is_constant, store
+from xoptim.inference.values import known_value
 
 TEXT = """agraph (bool r, float[n,4] x, float[2] o) => (y)
 <float[2] w = {1, 2}, float[2] o = {3, 4}, int64[1] big = {1099511627776}> {

@@ -4,8 +4,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.support import load, node_of, parse
-from xoptim.facts.dim_operations import as_integer
-from xoptim.facts.dims import fresh, named
+from xoptim.facts.dims import as_integer, fresh, named
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.graph.graph import Graph

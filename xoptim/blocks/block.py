@@ -27,8 +27,8 @@ class Columns:
         self._unexplored: list[int] = []
         self._add(tuple(seeds))
         self._explore_operands()
-        for place, column in enumerate(self.columns):  # grows
-            self._explore_readers(place, column)
+        for column in self.columns:  # grows
+            self._explore_readers(column)
 
     def _add(self, column: Column) -> None:
         """Add a place, if its nodes are alike and free."""
@@ -51,9 +51,9 @@ class Columns:
                 if NONE not in producers and len(set(outputs)) == 1:
                     self._add(producers)
 
-    def _explore_readers(self, place: int, column: Column) -> None:
+    def _explore_readers(self, column: Column) -> None:
         """Add readers of the results in one place that differ from all other readers of the same result."""
-        first, *others = (self._readers(node) for node in column)
+        first, *others = map(self._readers, column)
         for role, nodes in first.items():
             each: list[Sequence[int]] = [nodes, *(readers.get(role, ()) for readers in others)]
             if all(len(found) == 1 for found in each):
@@ -81,16 +81,12 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """A block that repeats.
+    """A block that repeats."""
 
-    Attributes:
-        rows: the copies; places are in an order in which the nodes can run.
-        inside: for each place and operand the result of the same copy that it is, ``None`` for any other value.
-        handed: for each place and operand the result of another copy that it is in some copies: the one before, as a rule.
-    """
-
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...]  # the copies; places are in an order in which the nodes can run
+    # For each place and operand the result of the same copy that it is, ``None`` for any other value
     inside: tuple[tuple[Result | None, ...], ...]
+    # For each place and operand the result of another copy that it is in some copies: the one before, as a rule
     handed: tuple[tuple[Result | None, ...], ...]
 
     @property

@@ -26,19 +26,12 @@ _TRIALS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A block that repeats.
+    """A block that repeats."""
 
-    Attributes:
-        name: the scope that its copies have in common, as the exporter named it, else its operators.
-        times: number of copies.
-        nodes: number of nodes in each.
-        form: how the copies are written: as their nodes, or as calls of a local function.
-    """
-
-    name: str
-    times: int
-    nodes: int
-    form: Form = "nodes"
+    name: str  # the scope that its copies have in common, as the exporter named it, else its operators
+    times: int  # number of copies
+    nodes: int  # number of nodes in each
+    form: Form = "nodes"  # how the copies are written: as their nodes, or as calls of a local function
 
     def __str__(self) -> str:
         how = ", one function" if self.form == "function" else ""
@@ -73,14 +66,11 @@ class _Search:
 
     def __init__(self, links: Links) -> None:
         self.links = links
+        # Blocks as a heap: minus the gain, a number, the number of attempts, the block, and the seeds
         self._found: list[tuple[int, int, int, Block, list[int]]] = []
-        """Blocks as a heap: minus the gain, a number, the number of attempts, the block, and the seeds."""
-        self._homes: dict[int, set[tuple[int, int]]] = {}
-        """For each node the numbers of the blocks in which it is, and its places."""
-        self._times: dict[int, int] = {}
-        """For each block the number of its copies."""
-        self._trials: Counter[int] = Counter()
-        """For each block the number of times that others were grown from some of its copies."""
+        self._homes: dict[int, set[tuple[int, int]]] = {}  # for each node the numbers of its blocks, and its places in them
+        self._times: dict[int, int] = {}  # for each block the number of its copies
+        self._trials: Counter[int] = Counter()  # for each block how often others were grown from some of its copies
         self._taken: set[int] = set()
         self._number = 0
         self._left = _EFFORT * len(links)

@@ -27,17 +27,7 @@ _LEAST_IR_VERSION: Final = 8
 
 
 class Interface:
-    """The values that a block reads from outside, and its results that are read outside.
-
-    Args:
-        graph: the graph.
-        block: the block.
-        copies: the nodes of each copy.
-
-    Attributes:
-        operands: the values that the block reads; computed ones come first.
-        results: the results that something outside of a copy reads.
-    """
+    """The values that a block reads from outside, and its results that are read outside; ``copies`` are the nodes of each."""
 
     def __init__(self, graph: Graph, block: Block, copies: Sequence[Sequence[Node]]) -> None:
         self.graph = graph
@@ -45,6 +35,7 @@ class Interface:
         self.copies = copies
         self._own = [set(copy) for copy in copies]
         found = dict.fromkeys(names for _, _, names in self.reads())
+        # The values that the block reads; computed ones come first
         self.operands = sorted(found, key=lambda names: all(graph.tensor(name) is not None for name in names))
         places = (Result(place, output) for place, node in enumerate(copies[0]) for output in range(len(node.output)))
         self.results = [result for result in places if any(self._is_needed(number, result) for number in range(len(copies)))]
@@ -93,9 +84,7 @@ def _common(copies: Sequence[Sequence[Node]], place: int) -> onnx.NodeProto:
     proto = first.to_proto()
     metadata = [node.metadata_props() for node in others]
     kept = {key: value for key, value in first.metadata_props().items() if all(each.get(key) == value for each in metadata)}
-    del proto.metadata_props[:]
-    for key, value in kept.items():
-        proto.metadata_props.add(key=key, value=value)
+    onnx.helper.set_metadata_props(proto, kept)
     if any(node.remark != first.remark for node in others):
         proto.doc_string = ""
     return proto

@@ -83,7 +83,8 @@ class BlockNames:
         # a name for the block, an identifier
         self.title = own or "_".join(filter(None, (name_of([around]), _operators(copies[0]))))
         self.calls = ["/".join(scope) or self.title for scope in found]  # a name for each copy
-        self._inside = _variants(".".join(found[0]), "/".join(found[0]))
+        scopes = (".".join(found[0]), "/".join(found[0])) if found[0] else ()
+        self._inside = [f"{scope}{end}" for scope in scopes for end in ("/", ".")]
 
     def short(self, name: str) -> str:
         """The name of a value or a node of the first copy without the scope of that copy."""
@@ -92,10 +93,6 @@ class BlockNames:
             if found and rest:
                 return rest
         return name
-
-
-def _variants(*scopes: str) -> list[str]:
-    return [f"{scope}{end}" for scope in scopes if scope for end in ("/", ".")]
 
 
 def _operators(nodes: Sequence[Node]) -> str:

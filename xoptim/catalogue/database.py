@@ -222,10 +222,7 @@ class Database:
 class PatternGroup(Database):
     """Patterns that are applied together until none of them changes the graph.
 
-    A pattern in a group must terminate, and must not undo the rewrites of another one.
-
-    Args:
-        phase: phase that all patterns must belong to, if any.
+    A pattern in a group must terminate, must not undo the rewrites of another one, and belongs to the ``phase``, if any.
     """
 
     def __init__(self, phase: Phase | None = None) -> None:

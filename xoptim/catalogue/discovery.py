@@ -23,8 +23,7 @@ def installed_patterns() -> dict[str, type[Rewrite]]:
     found: dict[str, type[Rewrite]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (not _is_own(e), e.name, e.value)):
         try:
-            module = entry.load()
-            for cls in patterns_of(module):
+            for cls in patterns_of(entry.load()):
                 if found.setdefault(cls.name(), cls) is not cls:
                     logger.warning("pattern %s of pack %r is hidden by another of that name", cls.name(), entry.name)
         except Exception as error:  # a broken third-party pack must not break the optimizer

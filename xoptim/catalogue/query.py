@@ -68,9 +68,8 @@ class Query:
     def of(cls, selection: Selection) -> Query:
         """Convert a selection to a query; see `xoptim.select`.
 
-        Raises:
-            TypeError: when an item is neither text nor query, class or instance of a pattern.
-            UnknownPatternError: when no word follows a sign.
+        Raises `TypeError` when an item is neither text nor query, class or instance of a pattern, and `UnknownPatternError`
+        when no word follows a sign.
         """
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))

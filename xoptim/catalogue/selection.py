@@ -27,9 +27,5 @@ def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Rewrite]:
 
 
 def resolve(word: str) -> list[type[Rewrite]]:
-    """The patterns that a preset, a profile, a tag or a name selects.
-
-    Raises:
-        UnknownPatternError: when it is none of these.
-    """
+    """The patterns that a preset, a profile, a tag or a name selects; raises `UnknownPatternError` when it is none of these."""
     return list(dict.fromkeys(entry.cls for entry in sorted(database().find(word), key=lambda entry: entry.item.name())))

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
 
 from xoptim.facts.attributes import same_attribute
 from xoptim.facts.dtypes import is_float, is_integer, type_name
@@ -42,10 +43,6 @@ def _has_shape(g: View, m: Found, x: str, shape: Sequence[int] | None = None) ->
     return len(found) == len(shape) and all(wanted in (-1, axis) for wanted, axis in zip(shape, found, strict=True))
 
 
-def _same_shape(g: View, m: Found, a: str, b: str, *more: str) -> bool:
-    return all(g.same_shape(a, other) for other in (b, *more))
-
-
 def _same_rank(g: View, m: Found, a: str, b: str, *more: str) -> bool:
     shapes = [g.try_infer_shape(name) for name in (a, b, *more)]
     return None not in shapes and len({len(shape) for shape in shapes if shape is not None}) == 1
@@ -54,14 +51,6 @@ def _same_rank(g: View, m: Found, a: str, b: str, *more: str) -> bool:
 def _same_type(g: View, m: Found, a: str, b: str, *more: str) -> bool:
     types = {g.try_infer_type(name) for name in (a, b, *more)}
     return len(types) == 1 and 0 not in types
-
-
-def _equal(g: View, m: Found, *, a: Any, b: Any) -> bool:
-    return same_attribute(a, b)
-
-
-def _differ(g: View, m: Found, *, a: Any, b: Any) -> bool:
-    return not same_attribute(a, b)
 
 
 BUILT_IN: dict[str, Filter] = {
@@ -74,14 +63,14 @@ BUILT_IN: dict[str, Filter] = {
     "has_rank": _has_rank,
     "has_shape": _has_shape,
     "static_shape": _each(lambda g, name: g.static_shape(name) is not None),
-    "same_shape": _same_shape,
+    "same_shape": lambda g, m, a, b, *more: all(g.same_shape(a, other) for other in (b, *more)),
     "same_rank": _same_rank,
     "same_type": _same_type,
     "is_exclusive": _each(lambda g, name: g.is_exclusive(name)),
     "is_output": _each(lambda g, name: g.is_output(name)),
     "is_no_output": _each(lambda g, name: not g.is_output(name)),
-    "equal": _equal,
-    "differ": _differ,
+    "equal": lambda g, m, *, a, b: same_attribute(a, b),
+    "differ": lambda g, m, *, a, b: not same_attribute(a, b),
 }
 """The filters that need no registration; ``docs/rules.md`` describes each of them."""
 _REGISTERED: dict[str, Filter] = {}
@@ -113,9 +102,8 @@ def known_filters() -> dict[str, Filter]:
 def misused(check: Filter, operands: Sequence[str], attributes: Sequence[str]) -> str:
     """The mistake in the number of operands or the attributes of a filter, empty when there is none."""
     try:
-        inspect.signature(check).bind(None, None, *operands, **dict.fromkeys(attributes))
+        with suppress(ValueError):  # a callable without signature
+            inspect.signature(check).bind(None, None, *operands, **dict.fromkeys(attributes))
     except TypeError as error:
         return str(error)
-    except ValueError:  # a callable without signature
-        return ""
     return ""

@@ -77,8 +77,7 @@ class _OpSub(_OneNode):
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
         domain, op_type = self.substitute
         results = [name and g.unique_name(f"{op_type.lower()}_out") for name in match.outputs]
-        node = make_node(g.edit, op_type, match.inputs, results, domain=domain, attributes=match.attributes)
-        g.created.append(node)
+        g.created.append(make_node(g.edit, op_type, match.inputs, results, domain=domain, attributes=match.attributes))
         return results
 
 
@@ -111,8 +110,7 @@ def OpSub(op1: str, op2: str, *, name: str = "", **metadata: Any) -> EasyClass: 
     old, new = _operator(op1, "OpSub"), _operator(op2, "OpSub")
     members = {"operator": old, "substitute": new}
     given = {"produces": (new[0],) if new[0] else (), **metadata}
-    doc = f"{op1}(...) → {op2}(...)"
-    return pattern_class(_OpSub, name or f"{old[1]}To{new[1]}", _caller(), doc, given, members)
+    return pattern_class(_OpSub, name or f"{old[1]}To{new[1]}", _caller(), f"{op1}(...) → {op2}(...)", given, members)
 
 
 def OpRemove(op: str, *, name: str = "", **metadata: Any) -> EasyClass:  # noqa: N802 - returns a class
@@ -170,9 +168,7 @@ class _PatternSub(EasyPatternOptimization):
         return g.add(op_type, [self._left(g, operand, known) for operand in operands], 1, domain, dict(attributes))
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
-        if isinstance(self.right, str):
-            return match[self.right]
-        if isinstance(self.right, tuple):
+        if isinstance(self.right, (str, tuple)):
             return self._right(g, self.right, match)
         return _constant(g, self.right, match.outputs[0])
 
@@ -279,8 +275,7 @@ def _may_be_equal(given: Shape, wanted: Shape) -> bool:
     """Whether two shapes may be the same; an axis of length 1 is usually one that is broadcast."""
 
     def fits(a: Dim, b: Dim) -> bool:
-        is_open = any(map(is_anonymous, (a, b)))
-        return a == b or (is_open and a != 1)
+        return a == b or (a != 1 and (is_anonymous(a) or is_anonymous(b)))
 
     return len(given) == len(wanted) and all(map(fits, given, wanted))
 

@@ -104,8 +104,7 @@ class TextPattern(EasyPatternOptimization):
         for call in side.calls:
             names, attributes, _ = as_attributes(side, call)
             given = {key: match[v.name] if isinstance(v, AttributeReference) else v for key, v in attributes.items()}
-            operator = getattr(g.op, call.op_type)
-            made = operator(*map(operand, names), outputs=len(call.outputs), domain=call.domain, **given)
+            made = getattr(g.op, call.op_type)(*map(operand, names), outputs=len(call.outputs), domain=call.domain, **given)
             values.update(zip(call.outputs, (made,) if isinstance(made, str) else made, strict=True))
             values[""] = None
             makers.update(dict.fromkeys(call.outputs, g.created[-1]))
@@ -180,18 +179,11 @@ def _condition(call: Call) -> Condition:
 
 
 def parse_rules(text: str, file: str = "", first: int = 0) -> list[type[TextPattern]]:
-    """The rules in a text, in order.
+    """The rules in a text, functions in ONNX's textual syntax, in order.
 
     The functions of a rule have the names ``match`` and ``replace``; their domain is the name of the rule. A rule runs once
-    those before it have nothing left to do, unless it sets its own priority.
-
-    Args:
-        text: functions in ONNX's textual syntax.
-        file: its name in errors; ``rules`` when empty.
-        first: priority of the first rule.
-
-    Raises:
-        TextRuleError: when something is wrong; the message begins with ``FILE:LINE:COLUMN``.
+    those before it have nothing left to do, unless it sets its own priority; that of the first one is ``first``. Raises
+    `TextRuleError` when something is wrong; the message begins with ``FILE:LINE:COLUMN``, where FILE is ``rules`` when empty.
     """
     pairs: dict[str, dict[str, FunctionSource]] = {}
     for source in parse_functions(text, file or "rules"):
@@ -223,16 +215,9 @@ def rule_class(
 ) -> type[TextPattern]:
     """The pattern that a pair of functions describes; its name is made from the operators when empty.
 
-    Args:
-        match: the subgraph to find.
-        replace: the replacement.
-        name: of the pattern.
-        filters: called with the view of the graph and the match; all must hold.
-        value_name_pairs: for results of ``replace``, results of ``match``: the new node takes name and metadata of the old one.
-        settings: settings, which those in ``match`` override, and ``examples``.
-
-    Raises:
-        TextRuleError: when something is wrong.
+    All ``filters``, called with the view of the graph and the match, must hold. ``value_name_pairs`` has for results of
+    ``replace`` results of ``match``: the new node takes name and metadata of the old one. The settings in ``match`` override
+    ``settings``, where ``examples`` may be too. Raises `TextRuleError` when something is wrong.
     """
     wanted, given = read_function(match, "match"), read_function(replace, "replace")
     _check_signatures(wanted, given)
@@ -243,8 +228,8 @@ def rule_class(
     fields = _fields(wanted, given, dict(settings or {}))
     pairs = [*value_name_pairs, *_same_names(wanted, given)] if fields.pop("keep_names") else list(value_name_pairs)
     fields["rule"] = Rule(wanted, given, tuple(filters), _origins(wanted, given, pairs))
-    arrow = f"{expression(wanted)} → {expression(given)}"
-    fields["__doc__"], fields["__module__"] = wanted.doc.strip() or arrow, __name__
+    fields["__doc__"] = wanted.doc.strip() or f"{expression(wanted)} → {expression(given)}"
+    fields["__module__"] = __name__
     made: type[TextPattern] = type(f"{label}Pattern", (TextPattern,), fields)
     try:
         compiled(made())

@@ -1,6 +1,6 @@
 """Attributes between their protobuf form and Python values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,40 +17,14 @@ class AttributeReference:
     type: AttributeProto.AttributeType
 
 
-_FIELDS = {
-    AttributeProto.FLOAT: "f",
-    AttributeProto.INT: "i",
-    AttributeProto.TENSOR: "t",
-    AttributeProto.GRAPH: "g",
-    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
-    AttributeProto.TYPE_PROTO: "tp",
-    AttributeProto.FLOATS: "floats",
-    AttributeProto.INTS: "ints",
-    AttributeProto.TENSORS: "tensors",
-    AttributeProto.GRAPHS: "graphs",
-    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
-    AttributeProto.TYPE_PROTOS: "type_protos",
-}
-
-
 def decode_attribute(proto: AttributeProto) -> Any:
     """Value of an attribute: a number, text (bytes when not UTF-8), a list, or the proto of a tensor, graph or type."""
-    kind = proto.type
     if proto.ref_attr_name:
-        return AttributeReference(proto.ref_attr_name, kind)
-    if kind == AttributeProto.INT:
-        return proto.i
-    if kind == AttributeProto.INTS:
-        return list(proto.ints)
-    if kind == AttributeProto.STRING:
-        return _text(proto.s)
-    if kind == AttributeProto.STRINGS:
-        return [_text(s) for s in proto.strings]
-    field = _FIELDS.get(kind)
-    if field is None:
-        return None
-    value = getattr(proto, field)
-    return list(value) if field.endswith("s") else value
+        return AttributeReference(proto.ref_attr_name, proto.type)
+    value = onnx.helper.get_attribute_value(proto)
+    if proto.type == AttributeProto.STRINGS:
+        return list(map(_text, value))
+    return _text(value) if isinstance(value, bytes) else value
 
 
 def _text(raw: bytes) -> str | bytes:
@@ -60,7 +34,7 @@ def _text(raw: bytes) -> str | bytes:
         return raw
 
 
-_KINDS: dict[type, AttributeProto.AttributeType] = {
+_KINDS: dict[type, int] = {
     bool: AttributeProto.INT,
     int: AttributeProto.INT,
     float: AttributeProto.FLOAT,
@@ -72,14 +46,8 @@ _KINDS: dict[type, AttributeProto.AttributeType] = {
     onnx.SparseTensorProto: AttributeProto.SPARSE_TENSOR,
     onnx.TypeProto: AttributeProto.TYPE_PROTO,
 }
-_LISTS: dict[AttributeProto.AttributeType, AttributeProto.AttributeType] = {
-    AttributeProto.INT: AttributeProto.INTS,
-    AttributeProto.FLOAT: AttributeProto.FLOATS,
-    AttributeProto.STRING: AttributeProto.STRINGS,
-    AttributeProto.GRAPH: AttributeProto.GRAPHS,
-    AttributeProto.TENSOR: AttributeProto.TENSORS,
-    AttributeProto.SPARSE_TENSOR: AttributeProto.SPARSE_TENSORS,
-    AttributeProto.TYPE_PROTO: AttributeProto.TYPE_PROTOS,
+_LISTS: dict[int, int] = {
+    kind: AttributeProto.AttributeType.Value(f"{AttributeProto.AttributeType.Name(kind)}S") for kind in set(_KINDS.values())
 }
 
 
@@ -102,7 +70,7 @@ def is_of_kind(value: Any, kind: int | None) -> bool:
     return found is not None and (kind is None or found == kind)
 
 
-def _kind_of_item(value: Any) -> AttributeProto.AttributeType | None:
+def _kind_of_item(value: Any) -> int | None:
     found = _KINDS.get(type(value))
     if found is not None:
         return found
@@ -133,37 +101,19 @@ def constant_value(attributes: Mapping[str, Any]) -> np.ndarray | onnx.TensorPro
 
 def encode_attribute(name: str, value: Any) -> AttributeProto:
     """The protobuf form of an attribute; raises `TypeError` when the value has no ONNX counterpart."""
-    proto = AttributeProto(name=name)
+    if isinstance(value, AttributeReference):
+        return AttributeProto(name=name, ref_attr_name=value.name, type=value.type)
     if isinstance(value, AttributeProto):
-        proto.CopyFrom(value)
-        proto.name = name
-    elif isinstance(value, AttributeReference):
-        proto.ref_attr_name = value.name
-        proto.type = value.type
-    elif isinstance(value, (bool, int, np.integer, np.bool_)):
-        proto.type, proto.i = AttributeProto.INT, int(value)
-    elif isinstance(value, (float, np.floating)):
-        proto.type, proto.f = AttributeProto.FLOAT, float(value)
-    elif isinstance(value, np.ndarray):
-        proto.type = AttributeProto.TENSOR
-        proto.t.CopyFrom(onnx.numpy_helper.from_array(value))
-    elif isinstance(value, (list, tuple)):
-        _encode_list(proto, value)
-    else:
-        return onnx.helper.make_attribute(name, value)
-    return proto
-
-
-def _encode_list(proto: AttributeProto, values: Sequence[Any]) -> None:
-    types = set(map(type, values))
-    if all(issubclass(each, (bool, int, np.integer)) for each in types):
-        proto.type = AttributeProto.INTS
-        proto.ints.extend(map(int, values))
-    elif all(issubclass(each, (int, float, np.floating)) for each in types):
-        proto.type = AttributeProto.FLOATS
-        proto.floats.extend(map(float, values))
-    else:
-        proto.CopyFrom(onnx.helper.make_attribute(proto.name, list(values)))
+        copy = AttributeProto()
+        copy.CopyFrom(value)
+        copy.name = name
+        return copy
+    if isinstance(value, np.ndarray):
+        value = onnx.numpy_helper.from_array(value)
+    elif isinstance(value, np.bool_):
+        value = bool(value)
+    is_empty = isinstance(value, (list, tuple)) and not value
+    return onnx.helper.make_attribute(name, value, attr_type=AttributeProto.INTS if is_empty else None)
 
 
 def same_attribute(a: Any, b: Any) -> bool:

@@ -1,6 +1,7 @@
 """Bounds of symbolic dimensions: interval arithmetic, and proofs that open operations."""
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Final
 
 from xoptim.facts.polynomials import Atom, Bounds, Monomial, Terms, merge_terms, scale_terms
@@ -47,12 +48,9 @@ def _operation_bounds(kind: str, operands: Sequence[Bounds]) -> Bounds:
         return _INTERVALS[kind](*operands)
     if kind in INTEGER_BITS:
         return integer_range(INTEGER_BITS[kind])
-    lows, highs = [low for low, _ in operands], [high for _, high in operands]
-    if kind == "max":
-        return _largest(lows), _largest(_all_or_none(highs))
-    if kind == "min":
-        return _smallest(_all_or_none(lows)), _smallest(highs)
-    return _smallest(_all_or_none(lows)), _largest(_all_or_none(highs))
+    lows, highs = zip(*operands, strict=True)
+    low = _largest(lows) if kind == "max" else _smallest(_all_or_none(lows))
+    return low, _smallest(highs) if kind == "min" else _largest(_all_or_none(highs))
 
 
 def _sum_bounds(a: Bounds, b: Bounds) -> Bounds:
@@ -116,11 +114,7 @@ _INTERVALS: Final = {
 
 
 def _monomial_bounds(monomial: Monomial) -> Bounds:
-    atom, exponent = monomial[0]
-    known = (atom.low, atom.high) if exponent == 1 else _power_bounds((atom.low, atom.high), exponent)
-    for atom, exponent in monomial[1:]:
-        known = _product_bounds(known, _power_bounds((atom.low, atom.high), exponent))
-    return known
+    return reduce(_product_bounds, (_power_bounds((atom.low, atom.high), exponent) for atom, exponent in monomial))
 
 
 def _interval_low(terms: Terms, constant: int) -> int | None:

@@ -9,37 +9,37 @@ Expressions are small: a result that would be large, deep or of high degree is a
 for the same operation on the same operands, with known bounds only.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import functools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
-from xoptim.facts.dim_operations import (
-    as_integer,
-    before_wrapping,
-    broadcast,
-    ceil_div,
-    dim_max,
-    dim_min,
-    exact_quotient,
-    floor_div,
-    is_never_one,
-    mod,
-    multiplied_out,
-)
-from xoptim.facts.polynomials import Atom, Bounds
+from xoptim.facts.dim_bounds import INTEGER_BITS, integer_range
+from xoptim.facts.polynomials import Atom, Bounds, add_terms, divide_terms
 from xoptim.facts.symbolic import (
     LARGEST_SIZE,
+    MOST_TERMS,
+    RULES,
     Dim,
     SymbolicDim,
     bounds,
+    compound,
+    content,
     fresh,
+    from_full,
+    full_terms,
     is_nonnegative,
     is_nonzero,
     lower_bound,
+    make,
     named,
+    of_atom,
     opaque,
+    order_of,
     single_atom,
     substituted,
     upper_bound,
+    with_atoms,
 )
 
 __all__ = [
@@ -119,3 +119,279 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     if type(result := substitute(dim, values)) is not int:
         raise ValueError(f"{dim} has no value for {dict(values)}")
     return result
+
+
+def _divide_by_number(a: SymbolicDim, b: int) -> Dim:
+    common = content(a, b)
+    if common > 1:
+        # floor((g*x + c) / (g*k)) = floor((x + floor(c/g)) / k)
+        a = cast(SymbolicDim, make(tuple((m, c // common) for m, c in a.terms), a.constant // common))
+        b //= common
+        if b == 1:
+            return a
+    # Multiples of b leave the division. A coefficient keeps its sign, which keeps the bounds of what remains tight.
+    whole = tuple((m, q) for m, c in a.terms if (q := abs(c) // b if c > 0 else -(abs(c) // b)))
+    quotient = make(whole, a.constant // b)
+    rest = make(add_terms(a.terms, whole, -b), a.constant % b)
+    if type(rest) is not SymbolicDim:
+        return quotient
+    low, high = bounds(rest)
+    if low is not None and high is not None and low // b == high // b:
+        return quotient + low // b
+    inner = single_atom(rest - rest.constant)
+    if inner is not None and inner.kind == "//" and type(inner.args[1]) is int and inner.args[1] > 0:
+        dividend, divisor = inner.args
+        return quotient + floor_div(dividend + rest.constant * divisor, divisor * b)
+    return quotient + compound("//", (rest, b))
+
+
+def floor_div(a: Dim, b: Dim) -> Dim:
+    """``a // b`` rounded down; raises `ZeroDivisionError` when ``b`` is the number 0."""
+    if type(b) is not SymbolicDim:
+        if type(a) is not SymbolicDim:
+            return a // b
+        if not b:
+            raise ZeroDivisionError(f"({a})//0")
+        b = operator.index(b)
+        if b < 0:
+            a, b = -a, -b
+        return a if b == 1 else _divide_by_number(a, b)
+    if is_nonzero(b):
+        quotient = exact_quotient(a, b)
+        if quotient is not None:
+            return quotient
+        if is_nonnegative(a) and is_nonnegative(b - a - 1):
+            return 0
+    return compound("//", (a, b))
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """``a % b`` with the sign of ``b``, as in Python; raises `ZeroDivisionError` when ``b`` is the number 0."""
+    if type(b) is not SymbolicDim:
+        if type(a) is not SymbolicDim:
+            return a % b
+        if not b:
+            raise ZeroDivisionError(f"({a})%0")
+        b = operator.index(b)
+        return _reduce_by_number(a, b) if b > 0 else -_reduce_by_number(-a, -b)
+    if is_nonzero(b):
+        if exact_quotient(a, b) is not None:
+            return 0
+        if is_nonnegative(a) and is_nonnegative(b - a - 1):
+            return a
+    return compound("%", (a, b))
+
+
+def _reduce_by_number(a: SymbolicDim, b: int) -> Dim:
+    rest = make(tuple((m, r) for m, c in a.terms if (r := c % b)), a.constant % b)
+    if type(rest) is not SymbolicDim:
+        return rest
+    low, high = bounds(a)
+    if low is not None and high is not None and low >= 0 and high < b:
+        return a
+    opened = _opened(rest, b)
+    if opened is not rest:
+        return mod(opened, b)
+    common = content(rest, b)
+    if common > 1:
+        # (g*x + c) mod (g*k) = g * ((x + floor(c/g)) mod k) + c mod g
+        inner = make(tuple((m, c // common) for m, c in rest.terms), rest.constant // common)
+        return mod(inner, b // common) * common + rest.constant % common
+    return compound("%", (rest, b))
+
+
+def _opened(a: SymbolicDim, b: int) -> Dim:
+    """A dimension with the same remainder: x in place of a factor ``x % (k*b)``."""
+    for monomial, coefficient in a.terms:
+        for atom, _ in monomial:
+            if atom.kind == "%" and type(atom.args[1]) is int and not atom.args[1] % b:
+                rest = exact_quotient(make(((monomial, coefficient),), 0), of_atom(atom))
+                opened = a if rest is None else a + rest * (atom.args[0] - of_atom(atom))
+                # A product that is too large to expand is a symbol, beside which the factor stays.
+                is_gone = type(opened) is not SymbolicDim or monomial not in dict(opened.terms)
+                return opened if is_gone else a
+    return a
+
+
+def ceil_div(a: Dim, b: Dim) -> Dim:
+    """``a / b`` rounded up; raises `ZeroDivisionError` when ``b`` is the number 0."""
+    if is_nonnegative(b - 1):
+        return floor_div(a + b - 1, b)
+    return -floor_div(-a, b)
+
+
+def exact_quotient(a: Dim, b: Dim) -> Dim | None:
+    """The expression q with ``q * b == a`` for all sizes, ``None`` when none is found or ``b`` is the number 0."""
+    if a is b and type(a) is SymbolicDim:
+        return 1
+    divisor = full_terms(b)
+    quotient = divide_terms(full_terms(a), divisor, MOST_TERMS) if divisor else None
+    if quotient is not None:
+        return from_full(quotient)
+    # With x in place of n * (x // n), where that is exact, the division may succeed.
+    exact = _exact_quotients(b)
+    rest = exact_quotient(b, of_atom(exact[0])) if exact else None
+    return None if rest is None else exact_quotient(a * exact[0].args[1], rest * exact[0].args[0])
+
+
+def _exact_quotients(dim: Dim) -> list[Atom]:
+    """Factors of a product that are quotients by a number without a remainder."""
+    if type(dim) is not SymbolicDim or dim.constant or len(dim.terms) > 1:
+        return []
+    divided = [atom for atom, _ in dim.terms[0][0] if atom.kind == "//" and type(atom.args[1]) is int]
+    return [atom for atom in divided if mod(*atom.args) == 0]
+
+
+def multiplied_out(dim: Dim) -> Dim:
+    """A product with x in place of ``n * (x // n)`` where n divides x, if that occurs once; other sizes as they are."""
+    exact = _exact_quotients(dim)
+    rest = exact_quotient(dim, of_atom(exact[0]) * exact[0].args[1]) if len(exact) == 1 else None
+    return dim if rest is None else rest * exact[0].args[0]
+
+
+RULES["//"] = floor_div
+RULES["%"] = mod
+
+
+MOST_OPERANDS: Final = 12
+"""Most operands of one operation; a symbol replaces more of them."""
+
+
+def _operands(kind: str, dim: Dim) -> Sequence[Dim]:
+    """The operands of an operation of that kind; of anything else, itself."""
+    atom = single_atom(dim)
+    return atom.args if atom is not None and atom.kind == kind else (dim,)
+
+
+def _is_at_most(a: Dim, b: Dim) -> bool:
+    high = upper_bound(a - b)
+    return high is not None and high <= 0
+
+
+def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
+    """Maximum or minimum: operands that another one makes redundant are dropped."""
+    # A canonical order: which operands are dropped may depend on it, and equal maxima must be one object.
+    groups = sorted((_operands(kind, dim) for dim in dims), key=lambda group: (-len(group), [order_of(dim) for dim in group]))
+    kept = list(groups[0])  # operands of one operation have been compared
+    for group in groups[1:]:
+        rest = kept
+        for dim in group:
+            if dim not in rest:
+                rest = _with_operand(kind, rest, dim)
+        kept = rest
+        if len(kept) > MOST_OPERANDS:
+            kept = [opaque(kind, tuple(kept))]
+    return kept[0] if len(kept) == 1 else compound(kind, tuple(sorted(kept, key=order_of)))
+
+
+def _with_operand(kind: str, kept: list[Dim], dim: Dim) -> list[Dim]:
+    most = kind == "max"
+    if any(_is_at_most(dim, other) if most else _is_at_most(other, dim) for other in kept):
+        return kept
+    return [*(other for other in kept if not (_is_at_most(other, dim) if most else _is_at_most(dim, other))), dim]
+
+
+def dim_max(*dims: Dim) -> Dim:
+    """The largest of one or more dimensions."""
+    return dims[0] if len(dims) == 1 else _extreme("max", dims)
+
+
+def dim_min(*dims: Dim) -> Dim:
+    """The smallest of one or more dimensions."""
+    return dims[0] if len(dims) == 1 else _extreme("min", dims)
+
+
+def broadcast(a: Dim, b: Dim) -> Dim:
+    """The dimension of an axis where ``a`` and ``b`` meet under multidirectional broadcasting.
+
+    It is the one that is not 1; where both may be 1, an atom represents the pair. Two numbers that are not broadcast-compatible
+    give an anonymous dimension: there is no value.
+    """
+    if a is b or (type(b) is int and b == 1):
+        return a
+    if type(a) is int and type(b) is int:
+        return b if a == 1 else a if a == b else fresh()
+    operands = dict.fromkeys((*_operands("broadcast", a), *_operands("broadcast", b)))
+    dims = [dim for dim in sorted(operands, key=order_of) if dim != 1]
+    # A size above a cut of at least 2 does not broadcast with the cut: m meets min(m, 5) only where both are m.
+    dims = [dim for dim in dims if not any(_is_cut(dim, other) for other in dims)]
+    if len(dims) > 1:
+        certain = [dim for dim in dims if is_never_one(dim)]
+        if certain:
+            # In a valid model both are equal; a number is more precise than an expression.
+            return next((dim for dim in certain if type(dim) is int), certain[0])
+        return compound("broadcast", tuple(dims)) if len(dims) <= MOST_OPERANDS else opaque("broadcast", tuple(dims))
+    return dims[0] if dims else 1
+
+
+def _is_cut(dim: Dim, whole: Dim) -> bool:
+    """Whether a dimension, where it meets another one, is that one or 1.
+
+    That holds for the minimum of the other one and of sizes that are at least 2; and for the other one as an integer of
+    fewer bits: 1 stays 1, and any other size is either kept or not broadcast-compatible with it, unless it becomes 1.
+    """
+    atom = single_atom(dim)
+    if atom is None or not atom.args or whole not in atom.args:
+        return False
+    if atom.kind in INTEGER_BITS:
+        return is_nonnegative(whole)
+    return atom.kind == "min" and all(arg is whole or (lower_bound(arg) or 0) >= 2 for arg in atom.args)
+
+
+def is_never_one(dim: Dim) -> bool:
+    """Whether the dimension is provably not 1."""
+    if type(dim) is not SymbolicDim:
+        return dim != 1
+    if (1 - dim.constant) % content(dim):
+        return True
+    low, high = dim.low, dim.high
+    return (low is not None and low > 1) or (high is not None and high < 1)
+
+
+RULES["max"] = dim_max
+RULES["min"] = dim_min
+RULES["broadcast"] = lambda *dims: functools.reduce(broadcast, dims)
+
+
+def as_integer(value: Dim, bits: int) -> Dim:
+    """The integer of 32 or 64 bits that sums, differences, products and conversions give where ``value`` is exact.
+
+    It is the value itself where its bounds prove that it is in range; else an operation ``int32`` or ``int64`` stands for
+    the one number in range that differs by a multiple of ``2**bits``.
+    """
+    low, high = integer_range(bits)
+    if type(value) is not SymbolicDim:
+        return (value - low) % (1 << bits) + low
+    if _is_within(value, low, high):
+        return value
+    value = _reduced(_unwrapped(value, bits), bits)
+    return value if _is_within(value, low, high) else compound(f"int{bits}", (value,))
+
+
+def _is_within(value: Dim, low: int, high: int) -> bool:
+    least, most = bounds(value)
+    return least is not None and most is not None and low <= least and most <= high
+
+
+def _unwrapped(value: SymbolicDim, bits: int) -> Dim:
+    """A number that differs by a multiple of ``2**bits``: earlier wrapping does not matter."""
+    return with_atoms(value, lambda atom: atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom))
+
+
+def _reduced(value: Dim, bits: int) -> Dim:
+    """The same polynomial with coefficients of ``bits`` bits."""
+    half = 1 << bits - 1
+    if type(value) is not SymbolicDim:
+        return (value + half) % (half * 2) - half
+    terms = tuple([(m, r) for m, c in value.terms if (r := (c + half) % (half * 2) - half)])
+    return make(terms, (value.constant + half) % (half * 2) - half)
+
+
+def before_wrapping(value: Dim, bits: int = 32) -> Dim:
+    """The exact value before it wrapped around in a type of at least ``bits`` bits."""
+    atom = single_atom(value)
+    return cast(Dim, atom.args[0]) if atom is not None and INTEGER_BITS.get(atom.kind, 0) >= bits else value
+
+
+RULES["int32"] = lambda value: as_integer(value, 32)
+RULES["int64"] = lambda value: as_integer(value, 64)

@@ -77,8 +77,7 @@ def element_type(dtype: np.dtype | type) -> int:
 
 def bits(element_type: int) -> int:
     """Bits of one element as ONNX stores it (4 for int4); 0 for strings, which have no size, and unknown types."""
-    entry = ELEMENT_TYPES.get(element_type)
-    return 0 if entry is None else entry.bits
+    return ELEMENT_TYPES[element_type].bits if element_type in ELEMENT_TYPES else 0
 
 
 def byte_size(element_type: int, count: int) -> int:
@@ -103,15 +102,13 @@ def is_signed_integer(element_type: int) -> bool:
 
 def type_name(element_type: int) -> str:
     """Name as in ONNX text, ``float`` or ``bfloat16``; ``undefined`` for 0 and ``type 99`` for an unknown number."""
-    entry = ELEMENT_TYPES.get(element_type)
-    if entry is not None:
-        return entry.name
+    if element_type in ELEMENT_TYPES:
+        return ELEMENT_TYPES[element_type].name
     return f"type {element_type}" if element_type else "undefined"
 
 
 def _kind(element_type: int) -> str:
-    entry = ELEMENT_TYPES.get(element_type)
-    return "" if entry is None else entry.kind
+    return ELEMENT_TYPES[element_type].kind if element_type in ELEMENT_TYPES else ""
 
 
 class Tolerance(NamedTuple):
@@ -152,7 +149,7 @@ def tolerance(element_type: int, exactness: Exactness) -> Tolerance:
     ``exactness`` is the weakest promise among the rewrites; ``finite`` promises as much as ``rounding`` where numbers are
     finite. Raises `ValueError` when it does not exist.
     """
-    if exactness not in ("exact", "rounding", "finite", "approximate"):
+    if exactness not in GRADES:
         raise ValueError(f"exactness is 'exact', 'rounding', 'finite' or 'approximate', not {exactness!r}")
     rounding = _ROUNDING.get(element_type)
     if exactness == "exact" or rounding is None:
@@ -189,9 +186,8 @@ double. The narrow types of 8 bits and less are left out: runtimes convert betwe
 def is_one_conversion(source: int, middle: int, target: int) -> bool:
     """Whether converting from ``source`` to ``middle`` and on to ``target`` is the same as converting at once, for all values.
 
-    Either the first step is exact, and the second one starts from the same number; or all three are integers, and the last
-    one keeps no more bits than the middle one (ONNX drops the high bits of integers). Types are those of
-    ``TensorProto.DataType``.
+    Either the first step is exact, and the second one starts from the same number; or all three are integers, and the last one
+    keeps no more bits than the middle one (ONNX drops the high bits of integers). Types are those of ``TensorProto.DataType``.
     """
     if source not in LOSSLESS or target not in _EVERY | {T.BOOL}:
         return False

@@ -48,30 +48,21 @@ class _Kernel(NamedTuple):
 def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int) -> bool | None:
     """Whether an execution provider has a kernel of its own for an operator.
 
-    An operator without one may still run: functions are expanded, and 16-bit floats are cast to 32 bits on the CPU.
+    An operator without one may still run: functions are expanded, and 16-bit floats are cast to 32 bits on the CPU. Returns
+    ``None`` when the provider, the operator, or the type is unknown.
 
-    Args:
-        provider: short name (``cpu``, ``cuda``, in any case) or full name (``CUDAExecutionProvider``).
-        domain: of the operator; ``ai.onnx`` is the standard domain.
-        op_type: operator.
-        dtype: its main element type, a value of ``TensorProto.DataType``: the type of the parameter ``T``, or ``T1``, or
-            ``V``, the first of these that exists; 0 when unknown.
-        opset: version of the operator set of ``domain`` that the model imports.
-
-    Returns:
-        ``None`` when the provider, the operator, or the type is unknown.
+    A provider has a short name (``cpu``, ``cuda``, in any case) and a full one (``CUDAExecutionProvider``). ``dtype`` is the
+    main element type of the operator: of the parameter ``T``, ``T1`` or ``V``, the first that exists; 0 when unknown.
     """
     name = _short(provider)
     domain = standard_domain(domain)
     known = _installed()
+    kernels: tuple[_Kernel, ...] | None = None
     if name in _providers():
         kernels = known.get((name, domain, op_type), ())
     elif name == "cuda":
-        found = _documented().get((domain, op_type))
-        if found is None:
-            return None
-        kernels = found
-    else:
+        kernels = _documented().get((domain, op_type))
+    if kernels is None:
         return None
     since = since_version(op_type, domain, opset) or 1
     serving = [kernel for kernel in kernels if _serves(kernel, since)]

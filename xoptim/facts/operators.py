@@ -143,10 +143,8 @@ _TYPES: Final = {f"tensor({name.lower()})": number for name, number in TensorPro
 @cache
 def _operands(op_type: str, domain: str, opset: int, count: int) -> tuple[_Operand, ...]:
     known: Any = schema(op_type, domain, opset)
-    if known is None or not known.inputs:
-        return ()
-    formals = [*known.inputs, *[known.inputs[-1]] * (count - len(known.inputs))]
-    return tuple(_operand(formal) for formal in formals[:count])
+    formals = () if known is None else (*known.inputs, *known.inputs[-1:] * (count - len(known.inputs)))
+    return tuple(map(_operand, formals[:count]))
 
 
 def _operand(formal: Any) -> _Operand:

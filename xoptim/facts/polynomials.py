@@ -66,18 +66,7 @@ def digest_of(*parts: bytes) -> bytes:
 class Atom:
     """The variable of a polynomial: a symbol (no ``args``), or an operation that does not expand.
 
-    Attributes:
-        kind: ``named``, ``anonymous``, ``opaque`` (a symbol for an operation that would be too large), or the operation.
-        args: operands, integers and symbolic dimensions.
-        name: of a symbol.
-        key: atoms are sorted by it; no two share it. It depends on the structure and on the order in which anonymous
-            symbols were made, on nothing else in the process.
-        digest: the structure in 16 bytes.
-        low, high: bounds of the value, ``None`` when unbounded.
-        anonymous: whether a symbol without a name of the model is inside.
-        numbered: whether a symbol is inside that is numbered in the order of creation.
-        weight: number of atoms and numbers, those in operands included.
-        depth: how deeply operations are nested, 0 for a symbol.
+    The kind is ``named``, ``anonymous``, ``opaque`` (a symbol for an operation that would be too large), or the operation.
     """
 
     __slots__ = (
@@ -87,20 +76,18 @@ class Atom:
 
     def __init__(self, kind: str, args: tuple[Any, ...], bounds: Bounds, digest: bytes, name: str = "") -> None:
         self.kind = kind
-        self.args = args
-        self.name = name
-        self.low, self.high = bounds
-        self.digest = digest
+        self.args = args  # operands, integers and symbolic dimensions
+        self.name = name  # of a symbol
+        self.low, self.high = bounds  # ``None`` when unbounded
+        self.digest = digest  # the structure in 16 bytes
         inside = [arg for arg in args if type(arg) is not int]
-        self.anonymous = not args if kind != "named" else False
-        self.numbered = kind == "anonymous"
-        self.weight = 1
-        self.depth = 0
-        if args:
-            self.anonymous = any(arg.is_anonymous for arg in inside)
-            self.numbered = any(arg.is_numbered for arg in inside)
-            self.weight = 1 + sum(1 if type(arg) is int else arg.weight for arg in args)
-            self.depth = 1 + max((arg.depth for arg in inside), default=0)
+        # Whether a symbol without a name of the model is inside, and one that is numbered in the order of creation
+        self.anonymous = any(arg.is_anonymous for arg in inside) or (not args and kind != "named")
+        self.numbered = any(arg.is_numbered for arg in inside) or kind == "anonymous"
+        self.weight = 1 + sum(1 if type(arg) is int else arg.weight for arg in args)  # number of atoms and numbers
+        self.depth = 1 + max((arg.depth for arg in inside), default=0) if args else 0  # how deeply operations are nested
+        # Atoms are sorted by it; no two share it. It depends on the structure and on the order in which anonymous symbols were
+        # made, on nothing else in the process
         self.key = (_KINDS[kind], self._rank())
 
     def _rank(self) -> Any:

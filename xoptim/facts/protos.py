@@ -102,6 +102,14 @@ def inner_graphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
             yield from inner_graphs(graph.node)
 
 
+def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Some nodes, and those of their subgraphs, which follow their owner."""
+    for node in nodes:
+        yield node
+        for graph in own_graphs(node):
+            yield from every_node(graph.node)
+
+
 def proto_reads(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, the values that its subgraphs take from outside included; a name may be empty or repeat."""
     yield from node.input

@@ -7,25 +7,17 @@ import onnx
 
 from xoptim.facts.attributes import decode_attribute
 
-COMMUTATIVE = frozenset(
-    ("", op_type)
-    for op_type in (
-        *("Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean"),
-        *("BitwiseAnd", "BitwiseOr", "BitwiseXor"),
-    )
-)
+_COMMUTATIVE = ("Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum", "Mean", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+COMMUTATIVE = frozenset(("", op_type) for op_type in _COMMUTATIVE)
 """Operators with the same bits for any order of two operands (sums of more operands round differently in another order)."""
 
 ASSOCIATIVE = COMMUTATIVE - {("", "Equal"), ("", "Mean")}
 """Operators whose trees may be rearranged (floating-point sums and products round differently then)."""
 
-NON_DETERMINISTIC = frozenset(
-    ("", op_type)
-    for op_type in (
-        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-        *("Bernoulli", "Multinomial", "Dropout"),
-    )
-) | {("com.microsoft", op_type) for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")}
+_RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout")
+NON_DETERMINISTIC = frozenset(("", op_type) for op_type in _RANDOM) | {
+    ("com.microsoft", op_type) for op_type in ("BiasDropout", "BitmaskDropout", "BitmaskBiasDropout", "Sampling")
+}
 
 _COMPUTING_LESS = frozenset(("Dropout", "GRU", "LSTM", "LayerNormalization", "RNN"))
 """Standard operators that compute the other results all the same when an optional one is left out. Elsewhere the number of
@@ -53,8 +45,7 @@ def version_to_import(domain: str, ir_version: int) -> int:
     """
     if domain:
         return DOMAIN_VERSIONS.get(domain, 1)
-    made = [row[2] for row in onnx.helper.VERSION_TABLE if row[1] <= ir_version]
-    return max(made, default=1)
+    return max((row[2] for row in onnx.helper.VERSION_TABLE if row[1] <= ir_version), default=1)
 
 
 @cache
@@ -79,11 +70,8 @@ def attribute_defaults(op_type: str, domain: str, opset: int) -> dict[str, Any]:
     found = schema(op_type, domain, opset)
     if found is None:
         return {}
-    return {
-        name: decode_attribute(attribute.default_value)
-        for name, attribute in found.attributes.items()
-        if attribute.default_value.name
-    }
+    written = ((name, attribute.default_value) for name, attribute in found.attributes.items())
+    return {name: decode_attribute(default) for name, default in written if default.name}
 
 
 @cache
@@ -105,11 +93,8 @@ def float_attributes(op_type: str, domain: str, opset: int) -> frozenset[str]:
 def has_variadic_results(op_type: str, domain: str) -> bool:
     """Whether nodes of an operator may have any number of results; it then decides what each of them is."""
     found = schema(op_type, domain, onnx.defs.onnx_opset_version()) if not domain else None
-    return (
-        found is not None
-        and bool(found.outputs)
-        and found.outputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
-    )
+    last = found.outputs[-1] if found is not None and found.outputs else None
+    return last is not None and last.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
 
 
 @cache
@@ -120,12 +105,6 @@ def optional_results(op_type: str, domain: str, opset: int) -> tuple[int, ...]:
         return ()
     optional = onnx.defs.OpSchema.FormalParameterOption.Optional
     return tuple(place for place, each in enumerate(found.outputs) if each.option == optional)
-
-
-def _spatial(rank: int | None, kernel: list[int] | None) -> int | None:
-    if rank is not None:
-        return rank - 2
-    return len(kernel) if kernel else None
 
 
 _ONES = frozenset(("strides", "dilations"))
@@ -141,9 +120,7 @@ WINDOWED = frozenset(
 def attribute_default(
     op_type: str, domain: str, opset: int, name: str, rank: int | None = None, kernel: list[int] | None = None
 ) -> Any:
-    """Value that an absent attribute has, defaults that depend on the rank included.
-
-    ``None`` when there is none or it is unknown.
+    """Value that an absent attribute has, defaults that depend on the rank included; ``None`` for none or an unknown one.
 
     ``rank`` is the rank of the first input, when known; otherwise ``kernel``, the value of ``kernel_shape``, determines the
     number of spatial axes.
@@ -154,7 +131,7 @@ def attribute_default(
     if op_type == "Transpose" and name == "perm":
         return None if rank is None else list(range(rank))[::-1]
     if op_type in WINDOWED:
-        spatial = _spatial(rank, kernel)
+        spatial = rank - 2 if rank is not None else len(kernel) if kernel else None
         if spatial is not None and name in _ONES:
             return [1] * spatial
         if spatial is not None and name == "pads":

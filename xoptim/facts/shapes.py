@@ -1,6 +1,6 @@
 """Arithmetic on axes and shapes, for all operators."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from xoptim.facts.dims import broadcast
 from xoptim.facts.info import Shape
@@ -11,6 +11,12 @@ def normalized(axis: int | None, rank: int) -> int | None:
     if axis is None or not -rank <= axis < rank:
         return None
     return axis % rank
+
+
+def all_normalized(axes: Collection[int] | None, rank: int) -> list[int] | None:
+    """Non-negative axes, ``None`` when they are unknown, or when one is out of range or occurs twice."""
+    found = [axis % rank for axis in axes or () if -rank <= axis < rank]
+    return found if axes is not None and len(set(found)) == len(axes) else None
 
 
 def broadcast_shapes(a: Shape | None, b: Shape | None) -> Shape | None:

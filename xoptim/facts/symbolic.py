@@ -1,6 +1,6 @@
 """The class of symbolic dimensions: interned polynomials of bounded size, their sums and products, and their bounds.
 
-The neighbouring modules define operations that do not expand: divisions, extremes, broadcasting, integers that wrap around.
+`xoptim.facts.dims` defines operations that do not expand: divisions, extremes, broadcasting, integers that wrap around.
 Each enters its rule in `RULES`.
 """
 
@@ -97,14 +97,9 @@ class SymbolicDim:
     @property
     def symbols(self) -> frozenset[str]:
         """Names of the symbols in the expression (``?12`` for an anonymous one)."""
-        names: set[str] = set()
-        for monomial, _ in self.terms:
-            for atom, _ in monomial:
-                if atom.args:
-                    names.update(*(arg.symbols for arg in atom.args if type(arg) is not int))
-                else:
-                    names.add(atom.name)
-        return frozenset(names)
+        atoms = [atom for monomial, _ in self.terms for atom, _ in monomial]
+        inside = (arg.symbols for atom in atoms for arg in atom.args if type(arg) is not int)
+        return frozenset(atom.name for atom in atoms if not atom.args).union(*inside)
 
     @property
     def weight(self) -> int:
@@ -204,9 +199,7 @@ Dim: TypeAlias = int | SymbolicDim
 
 DIMS: Final = Table[SymbolicDim]()
 ATOMS: Final = Table[Atom]()
-_NAMED: Final = Table[SymbolicDim]()
 _find_dim = DIMS.find
-_find_named = _NAMED.find
 
 
 def _index(value: Any) -> int | None:
@@ -319,16 +312,13 @@ def compound(kind: str, args: tuple[Dim, ...]) -> SymbolicDim:
 
 def named(name: str) -> SymbolicDim:
     """The dimension of that name, from 0 to `LARGEST_SIZE`. The same name always gives the same object."""
-    found = _find_named(name)
-    if found is not None:
-        return found
     key = ("named", name)
     atom = ATOMS.find(key)
     if atom is None:
         # A name from Python may hold lone surrogates, which strict UTF-8 cannot encode.
         digest = digest_of(b"named", name.encode("utf-8", "surrogatepass"))
         atom = ATOMS.add(key, Atom("named", (), (0, LARGEST_SIZE), digest, name))
-    return _NAMED.add(name, of_atom(atom))
+    return of_atom(atom)
 
 
 def fresh(nonnegative: bool = True) -> SymbolicDim:
@@ -378,18 +368,24 @@ def content(dim: SymbolicDim, *more: int) -> int:
 
 def substituted(dim: Dim, values: Mapping[str | Atom, Dim]) -> Dim:
     """The expression with symbols, given by name or as atoms, replaced all at once."""
-    if type(dim) is not SymbolicDim:
-        return dim
+
+    def value(atom: Atom) -> Dim:
+        if atom.args:
+            return RULES[atom.kind](*[substituted(arg, values) for arg in atom.args])
+        found = values.get(atom)
+        return values.get(atom.name, of_atom(atom)) if found is None else found
+
+    return with_atoms(dim, value) if type(dim) is SymbolicDim else dim
+
+
+def with_atoms(dim: SymbolicDim, value: Callable[[Atom], Dim]) -> Dim:
+    """The expression with a value in place of each atom."""
     total: Dim = dim.constant
     for monomial, coefficient in dim.terms:
         term: Dim = coefficient
         for atom, exponent in monomial:
-            if atom.args:
-                value = RULES[atom.kind](*[substituted(arg, values) for arg in atom.args])
-            else:
-                found = values.get(atom)
-                value = values.get(atom.name, of_atom(atom)) if found is None else found
+            factor = value(atom)
             for _ in range(exponent):
-                term = value * term
+                term = factor * term
         total = total + term
     return total

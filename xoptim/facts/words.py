@@ -49,16 +49,8 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
-_UNITS: Final[Mapping[str, float]] = {
-    "": 1,
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-}
+_DECIMAL: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9}
+_UNITS: Final[Mapping[str, float]] = {"": 1, "b": 1, **_DECIMAL, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 
 

@@ -8,11 +8,10 @@ import numpy as np
 
 from xoptim.evaluate.kernel_table import LARGEST_RESULT
 from xoptim.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
-from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.info import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
+from xoptim.inference.values import known_value
 
 
 class EvaluationView:
@@ -31,14 +30,6 @@ class EvaluationView:
         """Value of an attribute as written, ``default`` when absent."""
         value = self.node.attribute.get(name)
         return default if value is None else value
-
-
-def known_value(info: Info) -> np.ndarray | None:
-    """The value of a small tensor whose elements all follow from shapes, else ``None``."""
-    data = info.data
-    if data is None or info.shape is None or not all(type(d) is int for d in data):
-        return None
-    return np.array(data).astype(numpy_dtype(info.dtype)).reshape([len(data)] if info.shape else [])
 
 
 def is_constant(graph: Graph, name: str) -> bool:

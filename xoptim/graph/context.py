@@ -3,15 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, SymbolicDim, fresh
 from xoptim.facts.info import Info
 from xoptim.graph.constants import EvaluationView
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.inference.values import INTEGERS
 
-_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
 READ_LIMIT = 1 << 16
 """Constants of more bytes than this are not read to infer shapes."""
 EXTERNAL_READ_LIMIT = 1 << 12
@@ -48,7 +47,7 @@ class GraphNodeContext(EvaluationView):
 
     def data(self, index: int) -> tuple[Dim, ...] | None:
         info = self.input(index)
-        return None if info is None or info.dtype not in _INTEGERS else info.data
+        return None if info is None or info.dtype not in INTEGERS else info.data
 
     def ints(self, index: int) -> list[int] | None:
         data = self.data(index)

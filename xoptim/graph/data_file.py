@@ -12,11 +12,11 @@ from threading import local
 from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import ModelProto, TensorProto
 
 from xoptim.evaluate.movement import copy_in_blocks
 from xoptim.facts.dtypes import bits, numpy_dtype
-from xoptim.facts.protos import own_graphs
+from xoptim.facts.protos import every_node
 from xoptim.graph.file_ranges import check_space, copy_range, write_at
 from xoptim.graph.parts import PART, Box, flat_position
 from xoptim.graph.tensors import Tensor
@@ -47,9 +47,7 @@ class Weight(NamedTuple):
 def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, location: str) -> None:
     """Write weights in order to an empty unbuffered file, and let their protobufs, emptied, refer to its ``location``.
 
-    Raises:
-        OSError: when the file cannot be written, or the disk has no room for it.
-        ModelError: when the data of a weight is damaged or missing.
+    Raises `OSError` when the disk has no room for it, or fails, and `ModelError` for a weight with damaged or missing data.
     """
     offsets, end = [], 0
     for _, tensor in weights:
@@ -182,13 +180,6 @@ def _buffer(size: int) -> np.ndarray:
 def uses(proto: ModelProto) -> Mapping[str, int]:
     """The names that nodes read, numbered in the order in which nodes read them first."""
     found: dict[str, int] = {}
-    _number(proto.graph, found)
+    for name in (name for node in every_node(proto.graph.node) for name in node.input):
+        found.setdefault(name, len(found))
     return found
-
-
-def _number(graph: GraphProto, found: dict[str, int]) -> None:
-    for node in graph.node:
-        for name in node.input:
-            found.setdefault(name, len(found))
-        for body in own_graphs(node):
-            _number(body, found)

@@ -27,10 +27,8 @@ class Definitions:
         self._producers: dict[str, Node] = {}
         self._node_values: dict[Node, Tensor | None] = {}
         # Methods of the tables, without a Python function around them: every step of the search calls these.
-        self.producer = self._producers.get
-        """The node of this graph that computes a result."""
-        self.is_input = self.inputs.__contains__
-        """Whether a result is an input of this graph."""
+        self.producer = self._producers.get  # the node of this graph that computes a result
+        self.is_input = self.inputs.__contains__  # whether a result is an input of this graph
 
     def defines(self, name: str) -> bool:
         """Whether a result is computed by a node, an input of, or stored in this graph itself."""

@@ -24,21 +24,15 @@ class Edit(Graph):
     An edit is a scope inside the graph that it is going to change: lookups search the edit first, then the graph. `commit`
     checks everything and moves it into the graph. Used as a context manager, an edit that is not committed leaves the graph
     unchanged, even if an exception is raised.
-
-    Attributes:
-        target: the graph to change.
-        functions: local functions to add to the model.
-        created: nodes made so far, in order.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph.model, graph.name, parent=graph)
         self.references.outer = None  # captures of new subgraphs are recorded here: the graph must not change before the commit
-        self.target = graph
-        self.functions: list[Function] = []
-        self.created: list[Node] = []
-        self._uninferred: dict[str, Node] = {}
-        """Nodes whose results have not been inferred yet, by result."""
+        self.target = graph  # the graph to change
+        self.functions: list[Function] = []  # local functions to add to the model
+        self.created: list[Node] = []  # nodes made so far, in order
+        self._uninferred: dict[str, Node] = {}  # nodes whose results have not been inferred yet, by result
         self._names = Names(graph.names)
         self._node_names: Names | None = None
         self._watched = _Watched(())

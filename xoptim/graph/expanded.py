@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.graph.constants import store
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
@@ -55,9 +56,7 @@ class ExpandedTensor(Tensor):
     def write(self, graph: Graph, name: str) -> Node:
         """Replace this constant of a graph by a node that computes it, right before the first node that reads it.
 
-        Returns the node.
-
-        It is the one that computed it in the model as loaded, where its operands are as they were.
+        Returns the node: the one that computed it in the model as loaded, where its operands are as they were.
         """
         first = min(readers(graph, name), key=lambda node: node.label)
         node = self._former(graph, name) or self._made(graph, name)
@@ -94,9 +93,7 @@ class ExpandedTensor(Tensor):
 
 
 def expanded(graph: Graph, tensor: Tensor, maker: Node | None = None) -> ExpandedTensor | None:
-    """A constant that a graph is going to store, not an external one, as one that repeats.
-
-    ``maker`` is the node that computes it.
+    """A constant that a graph is going to store, not an external one, as one that repeats; ``maker`` computes it, if anything.
 
     ``None`` when it does not repeat, is small, or the model cannot make it from its elements.
     """
@@ -142,11 +139,8 @@ def _repeats(array: np.ndarray, first: np.ndarray, axis: int) -> bool:
 def _stored(graph: Graph, hint: str, array: np.ndarray) -> str:
     """The name of a stored constant of a graph, which is added if there is none with this value."""
     tensor = Tensor.from_array(array)
-    found = (name for name, other in graph.initializers.items() if other.dtype == tensor.dtype and other.shape == tensor.shape)
-    name = next(
-        (name for name in found if name not in graph.overridable and graph.initializers[name].key() == tensor.key()), ""
-    )
-    if not name:
-        name = graph.names.fresh(hint)
-        graph.add_initializer(name, tensor)
-    return name
+    for name, other in graph.initializers.items():
+        is_alike = (other.dtype, other.shape) == (tensor.dtype, tensor.shape) and name not in graph.overridable
+        if is_alike and other.key() == tensor.key():
+            return name
+    return store(graph, hint, array)

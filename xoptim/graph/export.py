@@ -66,20 +66,18 @@ def export_graph(graph: Graph, proto: GraphProto, stand: ToProto = Tensor.to_pro
 
 
 def _export_values(graph: Graph, proto: GraphProto) -> None:
-    source = graph.source
-    given_inputs = {v.name: v for v in source.input} if source is not None else {}
-    given_outputs = {v.name: v for v in source.output} if source is not None else {}
+    source = graph.source or GraphProto()
+    given_inputs, given_outputs = ({v.name: v for v in values} for values in (source.input, source.output))
     for name in graph.inputs:
         proto.input.append(given_inputs.get(name) or value_info(name, graph.info_of(name)))
     for name in graph.outputs:
         proto.output.append(_output(name, given_outputs.get(name), graph.info_of(name)))
-    if source is not None:
-        kept = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
-        if graph.refutes_declared:
-            known = ((v, graph.info_of(v.name)) for v in kept)
-            proto.value_info.extend(_redeclared(v, info) for v, info in known if info.dtype)
-        else:
-            proto.value_info.extend(v for v in kept if not contradicts(graph.info_of(v.name), v))
+    kept = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
+    if graph.refutes_declared:
+        known = ((v, graph.info_of(v.name)) for v in kept)
+        proto.value_info.extend(_redeclared(v, info) for v, info in known if info.dtype)
+    else:
+        proto.value_info.extend(v for v in kept if not contradicts(graph.info_of(v.name), v))
     declared = {v.name for v in (*proto.value_info, *proto.output)}
     proto.value_info.extend(value_info(name, info) for name, info in _scanned(graph).items() if name not in declared)
     for name, annotation in graph.annotations.items():

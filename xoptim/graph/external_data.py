@@ -40,8 +40,7 @@ def has_external_data(proto: ModelProto) -> bool:
 
 def external_bytes(graph: GraphProto) -> int:
     """Bytes of the weights of a graph and of its subgraphs that are in files of their own."""
-    tensors = filter(is_external, _graph_tensors(graph))
-    return sum(Tensor.from_proto(tensor).nbytes for tensor in tensors)
+    return sum(Tensor.from_proto(tensor).nbytes for tensor in filter(is_external, _graph_tensors(graph)))
 
 
 def stored_tensors(proto: ModelProto) -> Iterator[TensorProto]:

@@ -36,8 +36,7 @@ class FactTable:
         """The facts about a value of this graph itself, ``None`` for a name that it does not define."""
         self.learn = self._infos.__setitem__
         """Replaces the facts about a value of this graph; they are dropped when the value is removed."""
-        self.items = self._infos.items
-        """All values of this graph, subgraphs not included, with the facts about them."""
+        self.items = self._infos.items  # all values of this graph, subgraphs not included, with the facts about them
 
     def add(self, names: Iterable[str]) -> None:
         """Add values; those that have facts already keep them."""

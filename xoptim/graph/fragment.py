@@ -1,7 +1,7 @@
 """Extract nodes of a graph, or both sides of a rewrite, as models that can run."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -15,8 +15,9 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.walk import reads
+from xoptim.graph.walk import all_nodes, around, reads
 from xoptim.inference.types import info_to_type_proto
+from xoptim.inference.values import INTEGERS
 
 _LARGE = 1 << 20
 _FUNCTIONS_SINCE = 8
@@ -61,22 +62,15 @@ def called_functions(graph: Graph, nodes: Sequence[Node]) -> list[onnx.FunctionP
     known = {function.key: function for function in graph.model.functions}
     if not known:
         return []
-    pending = [node for each in nodes for node in _all_nodes(each)]
+    pending = list(all_nodes(nodes))
     found = {}
     while pending:
         node = pending.pop()
         function = known.get((node.domain, node.op_type, node.overload))
         if function is not None and function.key not in found:
             found[function.key] = function
-            pending += [inner for each in function.body.nodes for inner in _all_nodes(each)]
+            pending += all_nodes(function.body.nodes)
     return [export_function(function) for key, function in known.items() if key in found]
-
-
-def _all_nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for body in node.bodies.values():
-        for inner in body.nodes:
-            yield from _all_nodes(inner)
 
 
 _SMALL = 1 << 20
@@ -85,8 +79,6 @@ _CONTEXT = 100
 """Maximal number of nodes that are added around a match."""
 _BEHIND = 24
 """Maximal number of them that compute what only one side reads."""
-_INTEGERS = (TensorProto.INT64, TensorProto.INT32)
-"""Their values may be sizes or positions, for which random numbers would be invalid."""
 
 
 @dataclass(slots=True)
@@ -143,8 +135,7 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
 
 def _is_read(graph: Graph, name: str, nodes: Sequence[Node]) -> bool:
     """Whether a result is needed outside these nodes."""
-    others = any(reader not in nodes for reader in graph.consumers(name))
-    return others or graph.is_output(name) or graph.is_captured(name)
+    return graph.is_output(name) or graph.is_captured(name) or any(reader not in nodes for reader in graph.consumers(name))
 
 
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:
@@ -165,8 +156,9 @@ def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str,
         # If each side reads such results, the nodes between them suffice, up to where a common context contains all of them.
         met = two_sided and apart <= context.made | context.reads.keys()
         line_wanted = not met and len(context.nodes) < (_CONTEXT if two_sided else _BEHIND)
+        # Integers may be sizes or positions, for which random numbers would be invalid.
         open_names = [name for name in (*before, *after) if stored[name] is None]
-        wanted = [name for name in open_names if (name in line and line_wanted) or graph.info_of(name).dtype in _INTEGERS]
+        wanted = [name for name in open_names if (name in line and line_wanted) or graph.info_of(name).dtype in INTEGERS]
         found = [(place, node) for place, node in (_producer(graph, name) for name in wanted) if node is not None]
         if not found:
             break
@@ -195,9 +187,7 @@ def _producer(graph: Graph, name: str) -> tuple[tuple[int, int], Node | None]:
     """The place of a result's producer, inner graphs after outer ones, and the producer (``None`` if it has subgraphs)."""
     scope = graph.scope(name)
     node = None if scope is None else scope.producer(name)
-    depth, outer = 0, scope
-    while outer is not None:
-        depth, outer = depth + 1, outer.parent
+    depth = 0 if scope is None else 1 + len(list(around(scope)))
     return (depth, 0 if node is None else node.label), None if node is None or node.bodies else node
 
 

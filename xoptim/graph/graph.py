@@ -38,8 +38,7 @@ class Graph:
         self.owner = owner
         self.opsets: dict[str, int] = model.opsets if parent is None else parent.opsets
         self.inputs: list[str] = []
-        self.annotations: dict[str, onnx.TensorAnnotation] = {}
-        """Quantization annotations of values, by name."""
+        self.annotations: dict[str, onnx.TensorAnnotation] = {}  # quantization annotations of values, by name
         self.source: onnx.GraphProto | None = None
         """The protobuf this graph came from: fields not represented here (value infos, annotations) are copied from it."""
         self.refutes_declared = False  # whether a declared shape was found wrong, which makes all others doubtful
@@ -70,8 +69,7 @@ class Graph:
         self.is_output, self.is_captured = references.is_output, references.is_captured
         self.is_needed, self.is_node_needed = references.is_needed, references.is_node_needed
         self.declare_output, self.connect, self.set_inputs = references.add_output, references.connect, references.set_inputs
-        self.suspect = references.unread.extend
-        """Has the next `sweep` check whether the results of these nodes are read."""
+        self.suspect = references.unread.extend  # has the next `sweep` check whether the results of these nodes are read
 
     @property
     def names(self) -> Names:

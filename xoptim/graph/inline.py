@@ -8,7 +8,7 @@ import onnx
 from onnx import inliner
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import copy_fields, inner_graphs
+from xoptim.facts.protos import copy_fields, every_node
 
 EXPANSION_LIMIT = 1_000_000
 """Number of nodes above which calls are not replaced: functions that each call the next one twice grow exponentially."""
@@ -54,8 +54,7 @@ def _total(calls: Mapping[tuple[str, str, str], int], sizes: Mapping[tuple[str, 
 
 def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str, str]]:
     """The operators and functions that the nodes call, nodes of subgraphs included."""
-    inner = (node for graph in inner_graphs(nodes) for node in graph.node)
-    return ((node.domain, node.op_type, node.overload) for node in (*nodes, *inner))
+    return ((node.domain, node.op_type, node.overload) for node in every_node(nodes))
 
 
 def _write_defaults(model: onnx.ModelProto) -> None:
@@ -63,7 +62,7 @@ def _write_defaults(model: onnx.ModelProto) -> None:
     defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions if f.attribute_proto}
     if defaults:
         for nodes in (model.graph.node, *(function.node for function in model.functions)):
-            for node in (*nodes, *(node for graph in inner_graphs(nodes) for node in graph.node)):
+            for node in every_node(nodes):
                 written = {attribute.name for attribute in node.attribute}
                 given = defaults.get((node.domain, node.op_type, node.overload), ())
                 node.attribute.extend(attribute for attribute in given if attribute.name not in written)

@@ -3,7 +3,6 @@
 import gc
 import graphlib
 import heapq
-import itertools
 import logging
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +26,7 @@ from xoptim.graph.model import Function, Model, call_domain
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.walk import owner_in, readers
+from xoptim.graph.walk import around, owner_in, readers
 from xoptim.inference.types import type_proto_to_info
 
 logger = logging.getLogger("xoptim")
@@ -300,19 +299,12 @@ def load_bodies(graph: Graph, node: Node) -> None:
     else:
         found = {name: value for name, value in node.attribute.items() if isinstance(value, GraphProto)}
     if found:
-        if _depth(graph) >= DEEPEST:
+        if len(list(around(graph))) >= DEEPEST:
             raise ModelError(f"its subgraphs are nested more than {DEEPEST} deep, which no protobuf can hold")
         node.bodies = bodies = {}  # before they are loaded: captures of one must be released even if the next is invalid
         for name, source in found.items():
             bodies[name] = Graph(graph.model, parent=graph, owner=node)
             load_graph(bodies[name], source)
-
-
-def _depth(graph: Graph) -> int:
-    depth, outer = 0, graph.parent
-    while outer is not None:
-        depth, outer = depth + 1, outer.parent
-    return depth
 
 
 def _captures_later(graph: Graph) -> bool:
@@ -327,29 +319,24 @@ def _sort(graph: Graph) -> None:
     """Sort the nodes so that each comes after what it reads; otherwise keep the given order (Kahn's algorithm)."""
     nodes = list(graph.nodes)
     position = {node: index for index, node in enumerate(nodes)}
-    followers: list[set[int]] = [set() for _ in nodes]
-    for producer, found in zip(nodes, followers, strict=True):
-        for name in filter(None, producer.output):
-            found.update(position[reader] for reader in readers(graph, name))
-    waiting = [0] * len(nodes)
-    for reader in itertools.chain.from_iterable(followers):
-        waiting[reader] += 1
-    ready = [index for index, count in enumerate(waiting) if count == 0]
-    order: list[Node] = []
-    while ready:
-        index = heapq.heappop(ready)
-        order.append(nodes[index])
-        for reader in followers[index]:
-            waiting[reader] -= 1
-            if waiting[reader] == 0:
-                heapq.heappush(ready, reader)
-    if len(order) < len(nodes):
-        stuck = next(node for node, count in zip(nodes, waiting, strict=True) if count)
-        raise ModelError(f"the nodes form a cycle through {stuck.name or stuck.op_type!r}")
+    sorter = graphlib.TopologicalSorter[int]()
+    for index, producer in enumerate(nodes):
+        sorter.add(index)
+        for reader in (reader for name in producer.output if name for reader in readers(graph, name)):
+            sorter.add(position[reader], index)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        stuck = nodes[min(error.args[1])]
+        raise ModelError(f"the nodes form a cycle through {stuck.name or stuck.op_type!r}") from error
     for node in nodes:
         graph.nodes.unlink(node)
-    for node in order:
-        graph.nodes.append(node)
+    ready: list[int] = []
+    while sorter.is_active():
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
+        sorter.done(first := heapq.heappop(ready))
+        graph.nodes.append(nodes[first])
 
 
 def _check_names(graph: Graph) -> None:

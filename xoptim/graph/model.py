@@ -1,6 +1,7 @@
 """The model: the main graph, the local functions, and the other fields of a model, which are kept unchanged."""
 
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -25,14 +26,12 @@ def call_domain(domain: str) -> str:
     return domain + LOCAL if domain in KNOWN_DOMAINS else domain
 
 
+@dataclass(slots=True, eq=False)
 class Function:
     """A local function: its body as a graph, and the protobuf that holds its other fields."""
 
-    __slots__ = ("body", "proto")
-
-    def __init__(self, proto: onnx.FunctionProto, body: Graph) -> None:
-        self.proto = proto
-        self.body = body
+    proto: onnx.FunctionProto
+    body: Graph
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -54,8 +53,7 @@ class Model:
         # Names of sizes of inputs that can only be other ones, or numbers, with these
         self.equal_sizes: dict[str, Dim] = {}
         self.listeners: list[Listener] = []  # called after each change of any graph of the model
-        self.functions: list[Function] = []
-        """Local functions. New ones come last, and only the last ones are taken away again."""
+        self.functions: list[Function] = []  # local ones; new ones come last, and only the last ones are taken away
         self._last_function: Function | None = None
         self._function_keys: frozenset[tuple[str, str, str]] = frozenset()
         self._function_operators: frozenset[tuple[str, str]] = frozenset()

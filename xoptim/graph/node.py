@@ -26,54 +26,15 @@ _NO_ATTRIBUTES: Mapping[str, Any] = MappingProxyType({})
 class Node:
     """A call of an operator.
 
-    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only
-    through the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the
-    protobuf it came from.
-
-    Args:
-        op_type: operator.
-        input: names of the operands.
-        output: names of the results.
-        attribute: attributes by name, or the protobuf from which the node comes and in which they are.
-        domain: of the operator.
-        name: of the node.
-        overload: of the local function that the node calls.
-        doc_string: remark on the node.
+    ``input`` and ``output`` are tuples of result names (``""`` for an optional one that is left out). They change only through
+    the verbs of `Graph`. Attributes are decoded on first use; an unchanged node is written back from the protobuf it came from:
+    it may be given in place of the attributes. ``overload`` is that of the local function that the node calls.
     """
 
     __slots__ = (
-        "_attribute",
-        "_proto",
-        "bodies",
-        "doc_string",
-        "domain",
-        "graph",
-        "input",
-        "label",
-        "metadata",
-        "name",
-        "next",
-        "op_type",
-        "output",
-        "overload",
-        "previous",
+        *("_attribute", "_proto", "bodies", "doc_string", "domain", "graph", "input", "label", "metadata", "name", "next"),
+        *("op_type", "output", "overload", "previous"),
     )
-
-    op_type: str
-    domain: str
-    overload: str
-    name: str
-    input: tuple[str, ...]
-    output: tuple[str, ...]
-    bodies: Mapping[str, Graph]
-    graph: Graph | None
-    metadata: dict[str, str] | None
-    doc_string: str
-    label: int
-    previous: Node | None
-    next: Node | None
-    _attribute: Mapping[str, Any] | None
-    _proto: onnx.NodeProto | None
 
     def __init__(
         self,
@@ -94,15 +55,16 @@ class Node:
         self.input = tuple(input)
         self.output = tuple(output)
         self.bodies = _NO_BODIES
-        self.graph = None
-        self.metadata = None
+        self.graph: Graph | None = None
+        self.metadata: dict[str, str] | None = None
         self.doc_string = doc_string
         self.label = 0
-        self.previous = self.next = None
-        if isinstance(attribute, onnx.NodeProto):
-            self._attribute, self._proto = None, attribute
-        else:
-            self._attribute, self._proto = MappingProxyType(dict(attribute)) if attribute else _NO_ATTRIBUTES, None
+        self.previous: Node | None = None
+        self.next: Node | None = None
+        self._proto = attribute if isinstance(attribute, onnx.NodeProto) else None
+        self._attribute: Mapping[str, Any] | None = None
+        if not isinstance(attribute, onnx.NodeProto):
+            self._attribute = MappingProxyType(dict(attribute)) if attribute else _NO_ATTRIBUTES
 
     @classmethod
     def from_proto(cls, proto: onnx.NodeProto) -> Node:
@@ -185,10 +147,7 @@ class Node:
             if self.doc_string:
                 proto.doc_string = self.doc_string
         if self.metadata:
-            merged = self.metadata_props()
-            del proto.metadata_props[:]
-            for key, value in merged.items():
-                proto.metadata_props.add(key=key, value=value)
+            onnx.helper.set_metadata_props(proto, self.metadata_props())
         return proto
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ def _behind_operands(graph: Graph, gone: Collection[Node], new: Sequence[Node]) 
     last: dict[Node | None, Node] = {}
     for node in new:
         operands = [follows[name] if name in follows else graph.producer(name) for name in reads(node)]
-        anchor = max((operand for operand in operands if operand is not None), key=lambda n: n.label, default=None)
+        anchor = max(filter(None, operands), key=lambda n: n.label, default=None)
         staying = (reader for name in node.output if name for reader in readers(graph, name) if reader not in gone)
         if anchor is not None and any(reader.label <= anchor.label for reader in staying):
             raise Declined("the new nodes would form a cycle with the ones that stay")
@@ -46,12 +46,8 @@ def find_place(
 ) -> tuple[Node | None, list[Node]]:
     """As `find_places`, for new nodes that stay together; the first of the results is one place."""
     produced = dict.fromkeys(name for node in new for name in node.output if name)
-    before: Node | None = None
-    for node in new:
-        for name in reads(node):
-            producer = None if name in produced else graph.producer(name)
-            if producer is not None and (before is None or producer.label > before.label):
-                before = producer
+    producers = (graph.producer(name) for node in new for name in reads(node) if name not in produced)
+    before = max(filter(None, producers), key=lambda node: node.label, default=None)
     found = (node for name in produced for node in readers(graph, name))
     later = dict.fromkeys(node for node in found if node not in gone)
     limit = min((reader.label for reader in later), default=None)
@@ -74,8 +70,7 @@ def find_place(
 def _region(graph: Graph, place: Node, first: Sequence[Node], new: Sequence[Node]) -> list[Node]:
     """The readers in ``first``, and the readers of their results, that precede ``place``.
 
-    This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs*
-    (2006).
+    This is the affected region of Pearce and Kelly, *A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs* (2006).
     """
     needed = {graph.producer(name) for node in new for name in reads(node)}
     region: dict[Node, None] = dict.fromkeys(first)

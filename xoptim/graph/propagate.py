@@ -7,8 +7,7 @@ from copy import deepcopy
 
 import onnx
 
-from xoptim.facts.dim_operations import before_wrapping
-from xoptim.facts.dims import Dim, is_anonymous
+from xoptim.facts.dims import Dim, before_wrapping, is_anonymous
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.info import UNKNOWN, Info, Shape
@@ -16,7 +15,7 @@ from xoptim.facts.protos import with_headroom
 from xoptim.graph.context import GraphNodeContext
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.walk import reads
+from xoptim.graph.walk import around, reads
 from xoptim.inference.fallback import infer_with_onnx
 from xoptim.inference.registry import FORMULAS
 from xoptim.inference.types import type_proto_to_info
@@ -142,9 +141,8 @@ def refresh(graph: Graph, nodes: Sequence[Node]) -> None:
 def check_results(graph: Graph, names: Sequence[str], infos: Sequence[Info]) -> None:
     """Check that a replacement gives results of the same types and shapes.
 
-    Raises:
-        RewriteError: when an element type, a rank or a number in a shape differs.
-        Declined: when two dimensions are different polynomials of the sizes of the model's inputs.
+    Raises `RewriteError` when an element type, a rank or a number in a shape differs, and `Declined` when two dimensions are
+    different polynomials of the sizes of the model's inputs.
     """
     for name, new in zip(names, infos, strict=False):
         old = graph.known(name) if name else None
@@ -178,9 +176,8 @@ def _is_known(dim: Dim, sizes: Set[str]) -> bool:
 
 def _sizes(graph: Graph) -> Set[str]:
     """Names of the dimensions of the inputs of the whole graph; other declarations may name the same sizes differently."""
-    while graph.parent is not None:
-        graph = graph.parent
-    dims = (dim for info in graph.declared_inputs.values() for dim in info.shape or ())
+    *_, root = graph, *around(graph)
+    dims = (dim for info in root.declared_inputs.values() for dim in info.shape or ())
     return {name for dim in dims if not isinstance(dim, int) and not dim.is_anonymous for name in dim.symbols}
 
 

@@ -55,11 +55,8 @@ def substitute(graph: Graph, old: str, new: str) -> None:
     """Make everything that reads ``old`` read ``new``, another value perhaps. Both names stay, and so do their producers.
 
     An output of the graph becomes a copy of ``new``, made by an Identity. If the producer of ``new``, which must not depend on
-    ``old``, comes after the readers of ``old``, it is moved before them.
-
-    Raises:
-        RewriteError: when a name is not defined, the types or shapes contradict each other, nodes would form a cycle, or a
-            name must stay as it is. The graph is then unchanged.
+    ``old``, comes after the readers of ``old``, it is moved before them. Raises `RewriteError` when a name is not defined, the
+    types or shapes contradict each other, nodes would form a cycle, or a name must stay as it is. The graph is then unchanged.
     """
     if old == new:
         return

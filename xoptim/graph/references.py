@@ -88,10 +88,6 @@ class Uses:
         """Remove all uses."""
         self._table.clear()
 
-    def counts(self) -> dict[str, dict[Node, int]]:
-        """All readers and how often they read, by result."""
-        return {name: {found: 1} if isinstance(found, Node) else dict(found) for name, found in self._table.items()}
-
 
 class References:
     """The readers of the values of one graph: its nodes, nodes of its subgraphs, its outputs, and readers outside the nodes.
@@ -127,14 +123,12 @@ class References:
         self.pinned: set[str] = set()
         self.unread: list[Node] = []  # producers whose results may have lost their last reader, or never had one
         # Methods of the tables, which every step of the search calls: see `Definitions`.
-        self.consumers = self._uses.readers
-        """The nodes of this graph that read a result, each once."""
+        self.consumers = self._uses.readers  # the nodes of this graph that read a result, each once
         self.captures = self._captures.readers
         """The nodes of subgraphs that read a result of this graph, and owners whose subgraph outputs it."""
         self.use_count = self._uses.count
         """Number of times nodes of this graph read a result (a node that reads it twice counts twice)."""
-        self.is_output = self._output_names.__contains__
-        """Whether a result is an output of this graph."""
+        self.is_output = self._output_names.__contains__  # whether a result is an output of this graph
 
     def is_captured(self, name: str) -> bool:
         """Whether a subgraph reads this result, or it is referred to outside the nodes."""

@@ -149,12 +149,8 @@ class Draft:
     def commit(self, proto: ModelProto, along: Mapping[Path, bytes] | None = None) -> list[Path]:
         """Move a model into place: it, its weights and the further files in ``along``, or none of them.
 
-        Returns the files written.
-
-        The model refers to its weights by their final name then.
-
-        Raises:
-            ModelError: a file cannot be written; all are unchanged then.
+        Returns the files written. The model refers to its weights by their final name then. Raises `ModelError` when a file
+        cannot be written; all are unchanged then.
         """
         target = self._target
         with replacing(target) as files:
@@ -261,10 +257,11 @@ def save_proto(
     share_weights: bool = False,
     along: Mapping[Path, bytes] | None = None,
 ) -> list[Path]:
-    """Write a model, and its weights to one external file where necessary.
+    """Write a model, and its weights to one external file where necessary; returns the files written.
 
     The written files are whole: they can be moved elsewhere together, and need no other file. Weights that are in a file
-    are copied by the kernel.
+    are copied by the kernel. Raises `ModelError` when a file cannot be written, or is not a regular file; the target is then
+    unchanged.
 
     Args:
         proto: the model; the locations of external data in it are changed when data moves.
@@ -274,12 +271,6 @@ def save_proto(
             external file already, or when the model would not fit into a protobuf.
         share_weights: keep referring to files of weights in the folder of the target; the metadata then name them.
         along: contents of further files, which are moved into place with the model: all of them, or none.
-
-    Returns:
-        The files written.
-
-    Raises:
-        ModelError: when a file cannot be written, or is not a regular file; the target is then unchanged.
     """
     with Draft(target, external=external, share_weights=share_weights) as draft:
         draft.fill(proto, Held().weights_of(proto, base_dir), came_external=has_external_data(proto))

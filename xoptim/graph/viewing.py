@@ -54,8 +54,7 @@ def _values(operands: list[Tensor]) -> list[np.ndarray | None]:
 
 
 def _moved(_: EvaluationView, operands: list[Tensor], shape: Sequence[int]) -> list[Tensor] | None:
-    fits = np.prod(shape, dtype=object) == operands[0].size
-    return [reshaped(operands[0], shape)] if fits else None
+    return [reshaped(operands[0], shape)] if np.prod(shape, dtype=object) == operands[0].size else None
 
 
 def _transposed(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:

@@ -22,17 +22,13 @@ Function: TypeAlias = Callable[..., np.ndarray]
 class View(Tensor):
     """A constant that is computed from other constants, its operands."""
 
-    __slots__ = ("operands",)
+    __slots__ = ("operands", "settings")
 
-    def __init__(self, dtype: int, shape: Sequence[int], operands: Sequence[Tensor]) -> None:
+    def __init__(self, dtype: int, shape: Sequence[int], operands: Sequence[Tensor], settings: tuple[object, ...]) -> None:
         self._describe(dtype, tuple(shape), is_external=True)
         self._stored = self._array = None
         self.operands = tuple(operands)
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        """The values that identify the view beside its operands."""
-        raise NotImplementedError
+        self.settings = settings  # the values that identify the view beside its operands
 
     def read(self, box: Box) -> np.ndarray:
         raise NotImplementedError
@@ -74,12 +70,8 @@ class Transposed(View):
     __slots__ = ("perm",)
 
     def __init__(self, source: Tensor, perm: Sequence[int]) -> None:
-        super().__init__(source.dtype, [source.shape[axis] for axis in perm], [source])
         self.perm = tuple(perm)
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (self.perm,)
+        super().__init__(source.dtype, [source.shape[axis] for axis in perm], [source], (self.perm,))
 
     def _outer(self, box: Box) -> Box:
         """The part of the operand that a part is."""
@@ -105,11 +97,7 @@ class Reshaped(View):
     __slots__ = ()
 
     def __init__(self, source: Tensor, shape: Sequence[int]) -> None:
-        super().__init__(source.dtype, shape, [source])
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (self.shape,)
+        super().__init__(source.dtype, shape, [source], (tuple(shape),))
 
     def place(self) -> tuple[Path, int, int] | None:
         """The place of the operand: the bytes are the same."""
@@ -126,8 +114,7 @@ class Reshaped(View):
         start = flat_position(self.shape, [each.start for each in box[:axis]] + [box[axis].start] + [0] * (len(box) - axis - 1))
         length = box[axis].stop - box[axis].start
         flat = self.operands[0].read_flat(start, start + length * inner)
-        lead = [1] * axis
-        return flat.reshape(*lead, length, *self.shape[axis + 1 :])[(slice(None),) * (axis + 1) + box[axis + 1 :]]
+        return flat.reshape(*[1] * axis, length, *self.shape[axis + 1 :])[(slice(None),) * (axis + 1) + box[axis + 1 :]]
 
 
 class Sliced(View):
@@ -136,13 +123,8 @@ class Sliced(View):
     __slots__ = ("starts", "steps")
 
     def __init__(self, source: Tensor, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]) -> None:
-        super().__init__(source.dtype, shape, [source])
         self.starts, self.steps = tuple(starts), tuple(steps)
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        """Where each axis starts, how far it steps, and its length."""
-        return self.starts, self.steps, self.shape
+        super().__init__(source.dtype, shape, [source], (self.starts, self.steps, tuple(shape)))
 
     def _outer(self, box: Box) -> Box:
         """The smallest part of the operand that contains a part."""
@@ -180,12 +162,8 @@ class Joined(View):
     def __init__(self, parts: Sequence[Tensor], axis: int) -> None:
         first = parts[0]
         length = sum(part.shape[axis] for part in parts)
-        super().__init__(first.dtype, [length if a == axis else dim for a, dim in enumerate(first.shape)], parts)
+        super().__init__(first.dtype, [length if a == axis else dim for a, dim in enumerate(first.shape)], parts, (axis,))
         self.axis = axis
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return (self.axis,)
 
     def read(self, box: Box) -> np.ndarray:
         found, place, wanted = [], 0, box[self.axis]
@@ -200,15 +178,11 @@ class Joined(View):
 class Elementwise(View):
     """A function, without side effects and identified by ``name``, of each element of broadcast-compatible constants."""
 
-    __slots__ = ("_function", "name")
+    __slots__ = ("_function",)
 
     def __init__(self, function: Function, name: str, operands: Sequence[Tensor], dtype: int, shape: Sequence[int]) -> None:
-        super().__init__(dtype, shape, operands)
-        self._function, self.name = function, name
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        return self.name, self.dtype
+        super().__init__(dtype, shape, operands, (name, dtype))
+        self._function = function
 
     def read(self, box: Box) -> np.ndarray:
         values = []

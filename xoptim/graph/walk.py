@@ -1,6 +1,6 @@
 """Traverse a graph: what a node reads, which nodes read a result; move nodes in the order."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -13,6 +13,21 @@ def reads(node: Node) -> Iterator[str]:
         for inner in body.nodes:
             yield from (name for name in reads(inner) if not body.defines(name))
         yield from (name for name in body.outputs if not body.defines(name))
+
+
+def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes and those of their subgraphs, which follow their owner."""
+    for node in nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from all_nodes(body.nodes)
+
+
+def around(graph: Graph) -> Iterator[Graph]:
+    """The graphs around a graph, the innermost one first."""
+    while graph.parent is not None:
+        graph = graph.parent
+        yield graph
 
 
 def defined_inside(node: Node) -> Iterator[str]:

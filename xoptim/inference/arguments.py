@@ -1,6 +1,7 @@
 """Reading of attributes and shapes that may be malformed: the functions return ``None`` instead of raising."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
@@ -22,15 +23,14 @@ def natural(ctx: NodeContext, name: str, default: int | None = None) -> int | No
     return None if value is None or value < 0 else value
 
 
-def integers(ctx: NodeContext, name: str, length: int | None = None) -> list[int] | None:
-    """A list of integers, ``None`` when absent, of another type or of another length."""
+def integers(ctx: NodeContext, name: str, length: int | None = None, default: int | None = None) -> list[int] | None:
+    """A list of integers, ``None`` when of another type or length; when absent, ``length`` times the default, if any."""
     value = ctx.attribute(name)
+    if value is None and length is not None and default is not None:
+        return [default] * length
     if not isinstance(value, (list, tuple)) or (length is not None and len(value) != length):
         return None
-    for item in value:
-        if type(item) is not int:
-            return None
-    return list(value)
+    return list(value) if all(type(item) is int for item in value) else None
 
 
 def text(ctx: NodeContext, name: str, default: str) -> str | None:
@@ -77,10 +77,7 @@ def fresh_shape(ctx: NodeContext, rank: int) -> Shape:
 
 def scalar(ctx: NodeContext, index: int) -> Dim | None:
     """The only element of an integer input, number or symbol, when known."""
-    data = ctx.data(index)
-    if data is not None:
-        return data[0] if len(data) == 1 else None
-    values = ctx.ints(index)
+    values = vector(ctx, index)
     return values[0] if values is not None and len(values) == 1 else None
 
 
@@ -122,6 +119,20 @@ def listed_count(ctx: NodeContext, name: str) -> int | None:
     return count if type(count) is int else None
 
 
+def infers_tensor(*op_types: str) -> Callable[[Callable[[Any, Info], Results]], Callable[[Any, Info], Results]]:
+    """Register a formula that takes the facts about the first operand too; where that is not a tensor, there are no results."""
+
+    def register(formula: Callable[[Any, Info], Results]) -> Callable[[Any, Info], Results]:
+        def infer(ctx: NodeContext) -> Results:
+            x = ctx.input(0)
+            return () if x is None or x.container else formula(ctx, x)
+
+        infers(*op_types)(infer)
+        return formula
+
+    return register
+
+
 ShapeFormula = Callable[..., Shape | None]
 """Takes a `NodeContext` and the shapes of some operands, returns the shape of the only result."""
 
@@ -136,8 +147,8 @@ def shapes(
 
     def register(formula: ShapeFormula) -> ShapeFormula:
         def infer(ctx: NodeContext) -> Results:
-            found = dtype or next(filter(None, (dtype_of(ctx.input(place)) for place in typed_by)), 0)
-            return (Info(found, formula(ctx, *[shape_of(ctx.input(place)) for place in operands])),)
+            found = dtype or next(filter(None, map(dtype_of, map(ctx.input, typed_by))), 0)
+            return (Info(found, formula(ctx, *map(shape_of, map(ctx.input, operands)))),)
 
         infers(*op_types, domain=domain)(infer)
         return formula

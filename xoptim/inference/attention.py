@@ -111,28 +111,19 @@ def linear_attention(ctx: NodeContext) -> Results:
 
 
 @infers("CausalConvWithState")
-def causal_conv(ctx: NodeContext) -> Results:
-    """Inputs (batch, channels, length), weight (channels, 1, k); the state keeps k - 1 positions."""
-    x, weight = ctx.input(0), ctx.input(1)
-    taps = dim_of(weight, 2, 3)
-    channels = known(ctx, dim_of(x, 1, 3), dim_of(weight, 0, 3))
-    state = (known(ctx, dim_of(x, 0, 3)), channels, known(ctx, dim_of(ctx.input(3), 2, 3), None if taps is None else taps - 1))
-    return [Info(dtype_of(x), shape_of(x)), Info(dtype_of(x), state)]
-
-
 @infers("CausalConvWithState", domain="com.microsoft")
-def causal_conv_microsoft(ctx: NodeContext) -> Results:
-    """As the standard operator, with more axes (``ndim``), dilation, another layout and a window of states."""
-    x = ctx.input(0)
-    output, dtype = Info(dtype_of(x), shape_of(x)), dtype_of(x)
-    past = shape_of(ctx.input(3))
-    shape, taps = shape_of(x, 3), dim_of(ctx.input(1), 2, 3)
-    dilation, window = natural(ctx, "dilation", 1), natural(ctx, "state_window", 0)
-    last = integer(ctx, "channels_last", 0)
-    if past is not None:
-        return [output, Info(dtype, past)]
-    if integer(ctx, "ndim", 1) != 1 or last != 0 or shape is None or dilation is None or window is None:
+def causal_conv(ctx: NodeContext) -> Results:
+    """Inputs (batch, channels, length), weight (channels, 1, k); the state keeps k - 1 positions.
+
+    onnxruntime's operator may have more axes (``ndim``), dilation, another layout and a window of states.
+    """
+    x, weight, past = ctx.input(0), ctx.input(1), ctx.input(3)
+    output, dtype, before = Info(dtype_of(x), shape_of(x)), dtype_of(x), shape_of(past)
+    if ctx.domain and before is not None:
+        return [output, Info(dtype, before)]
+    dilation, window, taps = natural(ctx, "dilation", 1), natural(ctx, "state_window", 0), dim_of(weight, 2, 3)
+    if integer(ctx, "ndim", 1) != 1 or integer(ctx, "channels_last", 0) != 0 or dilation is None or window is None:
         return [output, Info(dtype)]
-    length = known(ctx, None if taps is None else (taps - 1) * dilation)
-    state = (shape[0], shape[1], length)
+    length = known(ctx, dim_of(past, 2, 3), None if taps is None else (taps - 1) * dilation)
+    state = (known(ctx, dim_of(x, 0, 3)), known(ctx, dim_of(x, 1, 3), dim_of(weight, 0, 3)), length)
     return [output, Info(dtype, (window, *state) if window else state)]

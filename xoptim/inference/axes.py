@@ -15,17 +15,24 @@ from xoptim.facts.dims import (
 )
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, fresh_shape, integer, integers, is_given, listed, listed_count, listed_dims
-from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.arguments import (
+    dim_of,
+    fresh_shape,
+    infers_tensor,
+    integer,
+    integers,
+    is_given,
+    listed,
+    listed_count,
+    listed_dims,
+)
+from xoptim.inference.registry import NodeContext, Results
 from xoptim.inference.values import valued
 
 
-@infers("Transpose")
-def transpose(ctx: NodeContext) -> Results:
+@infers_tensor("Transpose")
+def transpose(ctx: NodeContext, x: Info) -> Results:
     """Without ``perm`` the axes are reversed."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     shape = x.shape
     if shape is not None and len(shape) < 2:
         return (x,)
@@ -39,12 +46,9 @@ def transpose(ctx: NodeContext) -> Results:
     return (Info(x.dtype, tuple([shape[axis] for axis in order]) if len(order) == len(shape) else None),)
 
 
-@infers("Squeeze")
-def squeeze(ctx: NodeContext) -> Results:
+@infers_tensor("Squeeze")
+def squeeze(ctx: NodeContext, x: Info) -> Results:
     """Drops the axes named or, where none is (an empty list counts as none), all of size 1: unknown where a symbol may be 1."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
     return (valued(x.dtype, _squeezed(ctx, x.shape, axes, count), x.data),)
 
@@ -64,12 +68,9 @@ def _squeezed(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, cou
     return tuple(dim for axis, dim in enumerate(shape) if axis not in dropped)
 
 
-@infers("Unsqueeze")
-def unsqueeze(ctx: NodeContext) -> Results:
+@infers_tensor("Unsqueeze")
+def unsqueeze(ctx: NodeContext, x: Info) -> Results:
     """Axes are places in the result."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     axes, count = listed(ctx, "axes"), listed_count(ctx, "axes")
     if x.shape is None or count is None:
         return (Info(x.dtype),)
@@ -83,12 +84,9 @@ def unsqueeze(ctx: NodeContext) -> Results:
     return (valued(x.dtype, tuple([1 if axis in places else next(rest) for axis in range(rank)]), x.data),)
 
 
-@infers("Reshape")
-def reshape(ctx: NodeContext) -> Results:
+@infers_tensor("Reshape")
+def reshape(ctx: NodeContext, x: Info) -> Results:
     """The elements of the input, in as much of the target shape as is known."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     target = listed_dims(ctx, "shape")
     if target is not None:
         allow_zero = integer(ctx, "allowzero", 0) if ctx.opset >= 14 else 0
@@ -171,12 +169,9 @@ def _left_over(source: Shape, used: list[Dim]) -> Dim | None:
     return None if type(total) is int and type(divisor) is int else floor_div(total, divisor)
 
 
-@infers("Flatten")
-def flatten(ctx: NodeContext) -> Results:
+@infers_tensor("Flatten")
+def flatten(ctx: NodeContext, x: Info) -> Results:
     """A matrix: the axes before ``axis`` and the others."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     axis = integer(ctx, "axis", 1)
     if x.shape is not None and axis == len(x.shape):  # valid for Flatten, but not an axis for `normalized`
         return (Info(x.dtype, (product(x.shape), 1)),)

@@ -11,7 +11,7 @@ from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import integer
 from xoptim.inference.broadcasting import EXTREMES, elementwise
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
+from xoptim.inference.values import INTEGERS, is_exact_in_double, pairwise, valued, values, wrapped
 
 Rule = Callable[[Dim, Dim], "Dim | None"]
 
@@ -115,13 +115,14 @@ def _shape(ctx: NodeContext, a: Info, b: Info) -> Shape | None:
     return broadcast_shapes(a.shape, b.shape) if ctx.opset >= 7 else a.shape
 
 
-@infers("Add", "Sub", "Mul", "Div", "Mod", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
+@infers("Add", "Sub", "Mul", "Div", "Mod", "Pow", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
 def arithmetic(ctx: NodeContext) -> Results:
-    """Operands and result have one type."""
+    """Operands and result have one type; the exponent of Pow may have another one since operator set 12."""
     a, b = ctx.input(0), ctx.input(1)
     if a is None or b is None or a.container or b.container:
         return ()
-    dtype, shape = a.dtype or b.dtype, _shape(ctx, a, b)
+    dtype = a.dtype or (0 if ctx.op_type == "Pow" and ctx.opset >= 12 else b.dtype)
+    shape = _shape(ctx, a, b)
     if a.data is None and b.data is None:
         return (elementwise(dtype, shape, a, b),)
     rule = _INTEGER_RULES.get(ctx.op_type) if dtype in INTEGERS else _FLOAT_RULES.get(ctx.op_type)
@@ -142,16 +143,6 @@ def _wrapping(rule: Rule, dtype: int) -> Rule:
     return apply
 
 
-@infers("Pow")
-def power(ctx: NodeContext) -> Results:
-    """The result has the type of the base; before operator set 12 the exponent has it too."""
-    a, b = ctx.input(0), ctx.input(1)
-    if a is None or b is None or a.container or b.container:
-        return ()
-    dtype = a.dtype or (b.dtype if ctx.opset < 12 else 0)
-    return (elementwise(dtype, _shape(ctx, a, b), a, b),)
-
-
 @infers("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 def comparison(ctx: NodeContext) -> Results:
     """One truth value per element."""
@@ -165,5 +156,4 @@ def comparison(ctx: NodeContext) -> Results:
 
 
 def _valued(ctx: NodeContext, dtype: int, shape: Shape | None, rule: Rule) -> Info:
-    operands: tuple[Values | None, Values | None] = (values(ctx, 0), values(ctx, 1))
-    return valued(dtype, shape, pairwise(rule, *operands))
+    return valued(dtype, shape, pairwise(rule, values(ctx, 0), values(ctx, 1)))

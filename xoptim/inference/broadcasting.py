@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Final
 
+from onnx import TensorProto
+
 from xoptim.facts.dims import Dim, SymbolicDim, dim_max, dim_min
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_all
-from xoptim.inference.arguments import place_of
+from xoptim.inference.arguments import place_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import Values, pairwise, valued, values
 
@@ -27,6 +29,16 @@ def elementwise(dtype: int, shape: Shape | None, a: Info, b: Info) -> Info:
     if shape is b.shape and dtype == b.dtype and b.data is None:
         return b
     return Info(dtype, shape)
+
+
+@shapes("StringConcat", dtype=TensorProto.STRING, operands=(0, 1))
+@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")  # pairs of numbers on the last axis
+@shapes("QLinearAdd", "QLinearMul", typed_by=(0, 3), operands=(0, 3), domain="com.microsoft")
+@shapes("MulInteger", dtype=TensorProto.INT32, operands=(0, 2), domain="com.microsoft")
+@shapes("QLinearWhere", typed_by=(1, 4), operands=(0, 1, 4), domain="com.microsoft")
+def stretched(_ctx: NodeContext, *operands: Shape | None) -> Shape | None:
+    """Operands broadcast, and values are not followed."""
+    return broadcast_all(operands)
 
 
 @infers("Where")
@@ -83,12 +95,13 @@ def variadic(ctx: NodeContext) -> Results:
 
 
 def _fold(ctx: NodeContext, rule: Callable[[Dim, Dim], Dim] | None, count: int) -> Values | None:
+    if rule is None:
+        return None
     result = values(ctx, 0)
     for index in range(1, count):
-        found = None if rule is None else pairwise(rule, result, values(ctx, index))
-        known = [] if found is None else [value for value in found if value is not None]
-        result = None if found is None else tuple(known)
-    return result if rule is not None else None
+        found = pairwise(rule, result, values(ctx, index))
+        result = None if found is None else tuple(value for value in found if value is not None)
+    return result
 
 
 @infers("Clip")

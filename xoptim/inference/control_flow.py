@@ -7,7 +7,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, dim_max
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, integer, integers, known, scalar, shape_of
+from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, scalar, shape_of
 from xoptim.inference.broadcasting import agree
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import Invariant, common, item_of
@@ -85,9 +85,9 @@ def _limit(ctx: NodeContext) -> Dim | None:
 
 def stacked(info: Info, length: Dim, axis: int) -> Info:
     """``length`` such tensors, stacked along a new axis."""
-    shape = None if info.container else info.shape
+    shape = shape_of(info)
     if shape is None or not -len(shape) - 1 <= axis <= len(shape):
-        return Info(0 if info.container else info.dtype)
+        return Info(dtype_of(info))
     at = axis % (len(shape) + 1)
     return Info(info.dtype, (*shape[:at], length, *shape[at:]))
 
@@ -106,21 +106,17 @@ def scan(ctx: NodeContext) -> Results:
     count = len(values) - scanned
     if batched:
         return _batched(ctx, values[:count], values[count:])
-    axes = _axes(ctx, "scan_input_axes", scanned)
+    axes = integers(ctx, "scan_input_axes", scanned, 0)
     sequences = values[count:]
     length = known(ctx, *(None if axes is None else dim_of(info, axes[i]) for i, info in enumerate(sequences)))
     slices = [Info(info.dtype) if info else UNKNOWN for info in sequences]
     if axes is not None:
         slices = [_without(info, axes[i]) for i, info in enumerate(sequences)]
     carried, stacks = _run(ctx, values[:count], slices)
-    out_axes = _axes(ctx, "scan_output_axes", len(stacks))
+    out_axes = integers(ctx, "scan_output_axes", len(stacks), 0)
     if out_axes is None:
         return [*carried, *(Info(info.dtype) for info in stacks)]
     return [*carried, *(stacked(info, length, out_axes[i]) for i, info in enumerate(stacks))]
-
-
-def _axes(ctx: NodeContext, name: str, count: int) -> list[int] | None:
-    return [0] * count if ctx.attribute(name) is None else integers(ctx, name, count)
 
 
 def _run(ctx: NodeContext, initial: Sequence[Info | None], slices: Sequence[Info]) -> tuple[list[Info], list[Info]]:
@@ -155,11 +151,8 @@ def _batched(ctx: NodeContext, initial: Sequence[Info | None], sequences: Sequen
 
 def _without(info: Info | None, axis: int) -> Info:
     shape = shape_of(info)
-    dtype = 0 if info is None or info.container else info.dtype
     at = None if shape is None else normalized(axis, len(shape))
-    if shape is None or at is None:
-        return Info(dtype)
-    return Info(dtype, shape[:at] + shape[at + 1 :])
+    return Info(dtype_of(info), None if shape is None or at is None else shape[:at] + shape[at + 1 :])
 
 
 @infers("SequenceMap")

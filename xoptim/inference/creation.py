@@ -7,13 +7,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.facts.dims import LARGEST_SIZE, Dim, bounds, ceil_div, dim_max, opaque, product
+from xoptim.facts.dims import LARGEST_SIZE, Dim, ceil_div, dim_max, opaque, product
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.info import Info
 from xoptim.facts.protos import is_external
 from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import DATA_LIMIT, INTEGERS, Values, dimension, integral_values, valued, values
+from xoptim.inference.values import DATA_LIMIT, INTEGERS, Values, dimension, integral_values, is_exact_in_double, valued, values
 
 _SINGLE = {"value_int": TensorProto.INT64, "value_float": TensorProto.FLOAT, "value_string": TensorProto.STRING}
 
@@ -98,6 +98,7 @@ def size(ctx: NodeContext) -> Results:
 
 
 _EXACT: Final = 2**52
+"""Doubles hold numbers below this and the distances between them, and round no fraction of such a distance to an integer."""
 _SMALL_STEP: Final = 8
 
 
@@ -109,8 +110,7 @@ def range_(ctx: NodeContext) -> Results:
     version 1.32 integers too).
     """
     dtype = dtype_of(ctx.input(0)) or dtype_of(ctx.input(1)) or dtype_of(ctx.input(2))
-    numbers = [_number(ctx, index) for index in range(3)]
-    start, limit, delta = numbers
+    start, limit, delta = (_number(ctx, index) for index in range(3))
     if start is not None and limit is not None and delta is not None:
         count: Dim | None = range_length(start, limit, delta)
     else:
@@ -138,7 +138,7 @@ def range_length(start: float, limit: float, delta: float) -> int | None:
 
 
 def _scalar(ctx: NodeContext, index: int) -> Dim | None:
-    data: Values | None = values(ctx, index)
+    data = values(ctx, index)
     return data[0] if data is not None and len(data) == 1 else None
 
 
@@ -159,13 +159,7 @@ def _symbolic_count(ctx: NodeContext) -> Dim | None:
     if start is None or limit is None or type(delta) is not int or not delta:
         return None
     # A limit that a double does not hold exactly is so large that no tensor is that long, unless the steps are large.
-    if not _is_exact(start) or not (_is_exact(limit) or abs(delta) <= _SMALL_STEP):
+    if not is_exact_in_double(start, _EXACT) or not (is_exact_in_double(limit, _EXACT) or abs(delta) <= _SMALL_STEP):
         return opaque("Range", (start, limit, delta), (0, LARGEST_SIZE))
     span = limit - start if delta > 0 else start - limit
     return dim_max(ceil_div(span, abs(delta)), 0)
-
-
-def _is_exact(value: Dim) -> bool:
-    """Whether doubles hold the value and its distance to another such value, and round no fraction of that to an integer."""
-    low, high = bounds(value)
-    return low is not None and high is not None and low > -_EXACT and high < _EXACT

@@ -6,16 +6,15 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import TensorProto
 
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.schema import schema
 from xoptim.inference.types import info_to_type_proto, type_proto_to_info
+from xoptim.inference.values import INTEGERS, known_value
 
 _READ_LIMIT: Final = 1024
 """Constants of more elements do not decide shapes."""
-_NUMPY: Final[dict[int, type]] = {TensorProto.INT64: np.int64, TensorProto.INT32: np.int32}
 
 
 def infer_with_onnx(
@@ -27,13 +26,7 @@ def infer_with_onnx(
     when it is not constant. The result has one entry per output, ``None`` for one left out and for an unknown one; all are
     unknown where the node does not conform to its schema. Symbolic dimensions keep their identity.
     """
-    unknown: list[Info | None] = [None] * len(node.output)
-    try:
-        return _infer(node, opset, inputs, constants) or unknown
-    except MemoryError:  # not a property of the node
-        raise
-    except Exception:  # the checks of the package raise many types on malformed nodes
-        return unknown
+    return is_refused(node, opset, inputs, constants)[1]
 
 
 def is_refused(
@@ -46,9 +39,11 @@ def is_refused(
     unknown: list[Info | None] = [None] * len(node.output)
     try:
         return False, _infer(node, opset, inputs, constants) or unknown
+    except MemoryError:  # not a property of the node
+        raise
     except onnx.shape_inference.InferenceError as error:
         return "[ShapeInferenceError]" in str(error), unknown  # the others may follow from unknown types
-    except Exception:  # as above
+    except Exception:  # the checks of the package raise many types on malformed nodes
         return False, unknown
 
 
@@ -65,13 +60,12 @@ def _infer(
         if name and name not in types:
             info = (inputs[index] if index < len(inputs) else None) or UNKNOWN
             types[name] = info_to_type_proto(info, names)
-            value = _numbers(info)
+            value = known_value(info) if info.dtype in INTEGERS else None
             value = constants(index) if value is None else value
             if value is not None and value.size <= _READ_LIMIT:
                 data[name] = onnx.numpy_helper.from_array(value, name)
     imports = [onnx.helper.make_opsetid(node.domain, opset)]
-    complete = _with_all_outputs(node)
-    results = onnx.shape_inference.infer_node_outputs(found, complete, types, data, opset_imports=imports)
+    results = onnx.shape_inference.infer_node_outputs(found, _with_all_outputs(node), types, data, opset_imports=imports)
     return [type_proto_to_info(results[name], names) if name in results else None for name in node.output]
 
 
@@ -83,11 +77,3 @@ def _with_all_outputs(node: onnx.NodeProto) -> onnx.NodeProto:
     # A zero byte, so that no name of the model is the same.
     complete.output[:] = [name or f"\0{index}" for index, name in enumerate(node.output)]
     return complete
-
-
-def _numbers(info: Info) -> np.ndarray[Any, Any] | None:
-    """Known values, where none is symbolic."""
-    dtype = _NUMPY.get(info.dtype)
-    if dtype is None or info.data is None or info.shape is None or not all(type(d) is int for d in info.data):
-        return None
-    return np.array(info.data, dtype=dtype).reshape([-1] * len(info.shape))

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, broadcast
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import broadcast_shapes
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes, text
+from xoptim.inference.arguments import dtype_of, integer, known, shape_of, shapes, text
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
@@ -26,19 +26,13 @@ def matmul_shape(a: Shape | None, b: Shape | None) -> Shape | None:
     return None if batch is None else (*batch, a[-2], b[-1])
 
 
-@infers("MatMul")
-def matmul(ctx: NodeContext) -> Results:
-    """Operands of one type, stacked matrices broadcast."""
-    a, b = ctx.input(0), ctx.input(1)
-    return (Info(dtype_of(a) or dtype_of(b), matmul_shape(shape_of(a), shape_of(b))),)
-
-
+@shapes("MatMul", typed_by=(0, 1), operands=(0, 1))
 @shapes("MatMulInteger", dtype=TensorProto.INT32, operands=(0, 1))
 @shapes("QLinearMatMul", typed_by=(7,), operands=(0, 3))  # 7 is the zero point of the result
 @shapes("GemmFastGelu", "DynamicQuantizeMatMul", operands=(0, 1), domain="com.microsoft")
 @shapes("MatMulIntegerToFloat", typed_by=(2, 3), operands=(0, 1), domain="com.microsoft")  # the scales
-def plain_matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
-    """As MatMul, with a result of another type."""
+def matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
+    """Stacked matrices broadcast."""
     return matmul_shape(a, b)
 
 
@@ -129,10 +123,7 @@ def gemm_microsoft(ctx: NodeContext) -> Results:
     elif ctx.op_type == "QGemm":
         b, zero_point = 3, ctx.input(8)
         dtype = TensorProto.FLOAT if zero_point is None else dtype_of(zero_point)
-    trans_a, trans_b = integer(ctx, "transA", 0), integer(ctx, "transB", 0)
-    rows = None if trans_a is None else dim_of(ctx.input(0), 1 if trans_a else 0, 2)
-    columns = None if trans_b is None else dim_of(ctx.input(b), 0 if trans_b else 1, 2)
-    return [Info(dtype, (known(ctx, rows), known(ctx, columns)))]
+    return [Info(dtype, gemm(ctx, shape_of(ctx.input(0)), shape_of(ctx.input(b))))]
 
 
 _TERM: Final = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")

@@ -5,13 +5,18 @@ A cache that shares its buffer between past and present keeps its length; any ot
 
 from xoptim.facts.dims import Dim, dim_max, exact_quotient
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of
+from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of, shapes
 from xoptim.inference.attention import extended, per_head
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
-def _times(dim: Dim | None, factor: Dim | None) -> Dim | None:
-    return None if dim is None or factor is None else dim * factor
+def _per_query_head(ctx: NodeContext, heads: int | None, kv_heads: int | None) -> tuple[Dim | None, Dim | None]:
+    """Size of a head, and features of the query, which holds keys and values too where there is no key."""
+    features = dim_of(ctx.input(0), 2, 3)
+    if ctx.input(1) is not None:
+        return per_head(features, heads), features
+    size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
+    return size, None if size is None or heads is None else size * heads
 
 
 def _hidden_sizes(ctx: NodeContext) -> tuple[Dim | None, Dim | None]:
@@ -21,8 +26,7 @@ def _hidden_sizes(ctx: NodeContext) -> tuple[Dim | None, Dim | None]:
         return sizes[1], sizes[2]
     if ctx.attribute("qkv_hidden_sizes") is not None:
         return None, None
-    merged = known(ctx, dim_of(ctx.input(1), 1, 2), dim_of(ctx.input(2), 0, 1))
-    size = exact_quotient(merged, 3)
+    size = exact_quotient(known(ctx, dim_of(ctx.input(1), 1, 2), dim_of(ctx.input(2), 0, 1)), 3)
     return size, size
 
 
@@ -83,9 +87,7 @@ def multi_head_attention(ctx: NodeContext) -> Results:
     length = known(ctx, query_shape[1] if query_shape else None)
     keys_length, keys, values = _key_layout(ctx)
     output = Info(dtype, (batch, length, known(ctx, values)))
-    if ctx.num_outputs == 1:
-        return [output]
-    if masked:
+    if ctx.num_outputs == 1 or masked:
         return [output]
     before, shared = shape_of(past, 4), ctx.input(8) is not None
     total = known(ctx, before[2] if before and shared else None if shared else extended(past, keys_length, 2, 4))
@@ -110,16 +112,12 @@ def group_query_attention(ctx: NodeContext) -> Results:
     query, past = ctx.input(0), ctx.input(3)
     heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
     batch, length = known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3))
-    features = dim_of(query, 2, 3)
-    size = per_head(features, heads)
-    if ctx.input(1) is None:
-        size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
-        features = _times(size, heads)
+    size, features = _per_query_head(ctx, heads, kv_heads)
     output = Info(dtype_of(query), (batch, length, known(ctx, features)))
     if ctx.num_outputs == 1:
         return [output]
     dtype = dtype_of(query) if past is None else dtype_of(past)
-    scores = Info(dtype_of(ctx.input(0)), (batch, known(ctx, heads), length, known(ctx, scalar(ctx, 6))))
+    scores = Info(dtype_of(query), (batch, known(ctx, heads), length, known(ctx, scalar(ctx, 6))))
     return [output, *_grouped_caches(ctx, dtype, (batch, known(ctx, kv_heads)), size), scores]
 
 
@@ -143,11 +141,7 @@ def _grouped_caches(ctx: NodeContext, dtype: int, lead: Shape, size: Dim | None)
 def sparse_attention(ctx: NodeContext) -> Results:
     """As GroupQueryAttention, with caches that keep their buffers."""
     query, past_key, past_value = ctx.input(0), ctx.input(3), ctx.input(4)
-    heads, kv_heads = natural(ctx, "num_heads"), natural(ctx, "kv_num_heads")
-    features = dim_of(query, 2, 3)
-    if ctx.input(1) is None:
-        size = None if heads is None or kv_heads is None else per_head(features, heads + 2 * kv_heads)
-        features = _times(size, heads)
+    _, features = _per_query_head(ctx, natural(ctx, "num_heads"), natural(ctx, "kv_num_heads"))
     shape = (known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3)), known(ctx, features))
     return [
         Info(dtype_of(query), shape),
@@ -156,30 +150,24 @@ def sparse_attention(ctx: NodeContext) -> Results:
     ]
 
 
-@infers("PackedAttention", domain="com.microsoft")
-def packed_attention(ctx: NodeContext) -> Results:
+@shapes("PackedAttention", operands=(), domain="com.microsoft")
+def packed_attention(ctx: NodeContext) -> Shape:
     """(tokens, I), merged weights and bias give (tokens, Hv)."""
-    x = ctx.input(0)
-    return [Info(dtype_of(x), (known(ctx, dim_of(x, 0, 2)), known(ctx, _hidden_sizes(ctx)[1])))]
+    return known(ctx, dim_of(ctx.input(0), 0, 2)), known(ctx, _hidden_sizes(ctx)[1])
 
 
-@infers("PackedMultiHeadAttention", domain="com.microsoft")
-def packed_multi_head_attention(ctx: NodeContext) -> Results:
+@shapes("PackedMultiHeadAttention", domain="com.microsoft")
+def packed_multi_head_attention(ctx: NodeContext, query: Shape | None) -> Shape:
     """Query (tokens, H) with a value (tokens, Hv), or all three in one as (tokens, heads, 3, size)."""
-    query = shape_of(ctx.input(0))
-    dtype = dtype_of(ctx.input(0))
     if query is not None and len(query) == 4:
-        return [Info(dtype, (query[0], query[1] * query[3]))]
-    tokens = query[0] if query is not None and len(query) == 2 else None
-    return [Info(dtype, (known(ctx, tokens), known(ctx, dim_of(ctx.input(2), 1, 2))))]
+        return (query[0], query[1] * query[3])
+    return known(ctx, dim_of(ctx.input(0), 0, 2)), known(ctx, dim_of(ctx.input(2), 1, 2))
 
 
-@infers("RelativePositionBias", domain="com.microsoft")
-def relative_position_bias(ctx: NodeContext) -> Results:
+@shapes("RelativePositionBias", operands=(), domain="com.microsoft")
+def relative_position_bias(ctx: NodeContext) -> Shape:
     """A table (buckets, heads) and two lengths give (1, heads, query length, key length)."""
-    table = ctx.input(0)
-    rows, columns = scalar(ctx, 1), scalar(ctx, 2)
-    return [Info(dtype_of(table), (1, known(ctx, dim_of(table, 1, 2)), known(ctx, rows), known(ctx, columns)))]
+    return 1, known(ctx, dim_of(ctx.input(0), 1, 2)), known(ctx, scalar(ctx, 1)), known(ctx, scalar(ctx, 2))
 
 
 @infers("RemovePadding", domain="com.microsoft")
@@ -196,9 +184,7 @@ def remove_padding(ctx: NodeContext) -> Results:
     ]
 
 
-@infers("RestorePadding", domain="com.microsoft")
-def restore_padding(ctx: NodeContext) -> Results:
+@shapes("RestorePadding", operands=(), domain="com.microsoft")
+def restore_padding(ctx: NodeContext) -> Shape:
     """(tokens, H) and offsets (N, S) give (N, S, H)."""
-    x, offsets = ctx.input(0), ctx.input(1)
-    shape = tuple(known(ctx, dim_of(info, axis, 2)) for info, axis in ((offsets, 0), (offsets, 1), (x, 1)))
-    return [Info(dtype_of(x), shape)]
+    return tuple(known(ctx, dim_of(ctx.input(place), axis, 2)) for place, axis in ((1, 0), (1, 1), (0, 1)))

@@ -4,7 +4,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_max, floor_div
 from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import broadcast_shapes, normalized
+from xoptim.facts.shapes import normalized
 from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, natural, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 
@@ -35,15 +35,15 @@ def unique_microsoft(ctx: NodeContext) -> Results:
     return [Info(dtype_of(x), count), Info(TensorProto.INT64, shape_of(x, 1)), Info(TensorProto.INT64, count)]
 
 
-@infers("Range", domain="com.microsoft")
-def range_microsoft(ctx: NodeContext) -> Results:
+@shapes("Range", operands=(), domain="com.microsoft")
+def range_microsoft(ctx: NodeContext) -> Shape:
     """From start up to limit by delta, 1 by default."""
     start, limit = scalar(ctx, 0), scalar(ctx, 1)
     delta: Dim | None = 1 if ctx.input(2) is None else scalar(ctx, 2)
     length: Dim | None = None
     if start is not None and limit is not None and type(delta) is int and delta:
         length = dim_max(ceil_div(limit - start, delta), 0)
-    return [Info(dtype_of(ctx.input(0)), (known(ctx, length),))]
+    return (known(ctx, length),)
 
 
 @shapes("Pad", domain="com.microsoft")
@@ -77,13 +77,13 @@ def torch_embedding(ctx: NodeContext, indices: Shape | None) -> Shape | None:
     return None if indices is None else (*indices, known(ctx, dim_of(ctx.input(0), 1, 2)))
 
 
-@infers("CropAndResize", domain="com.microsoft")
-def crop_and_resize(ctx: NodeContext) -> Results:
+@shapes("CropAndResize", operands=(), domain="com.microsoft")
+def crop_and_resize(ctx: NodeContext) -> Shape:
     """X (N, C, H, W), regions (R, 4), their images (R) and a size give (R, C, height, width)."""
-    x, size = ctx.input(0), vector(ctx, 3)
+    size = vector(ctx, 3)
     regions = known(ctx, dim_of(ctx.input(1), 0, 2), dim_of(ctx.input(2), 0, 1))
     height, width = size if size is not None and len(size) == 2 else (None, None)
-    return [Info(dtype_of(x), (regions, known(ctx, dim_of(x, 1, 4)), known(ctx, height), known(ctx, width)))]
+    return regions, known(ctx, dim_of(ctx.input(0), 1, 4)), known(ctx, height), known(ctx, width)
 
 
 @shapes("Rfft", "Irfft", domain="com.microsoft")
@@ -102,17 +102,10 @@ def tokenizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     return None if shape is None else (*shape, ctx.fresh())
 
 
-@infers("CDist", domain="com.microsoft")
-def cdist(ctx: NodeContext) -> Results:
+@shapes("CDist", operands=(), domain="com.microsoft")
+def cdist(ctx: NodeContext) -> Shape:
     """(M, N) and (K, N) give (M, K)."""
-    a, b = ctx.input(0), ctx.input(1)
-    return [Info(dtype_of(a), (known(ctx, dim_of(a, 0, 2)), known(ctx, dim_of(b, 0, 2))))]
-
-
-@shapes("ComplexMul", "ComplexMulConj", operands=(0, 1), domain="com.microsoft")
-def complex_mul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
-    """Elementwise over pairs of numbers on the last axis, with broadcasting."""
-    return broadcast_shapes(a, b)
+    return known(ctx, dim_of(ctx.input(0), 0, 2)), known(ctx, dim_of(ctx.input(1), 0, 2))
 
 
 @infers("MurmurHash3", domain="com.microsoft")
@@ -123,17 +116,14 @@ def murmur_hash3(ctx: NodeContext) -> Results:
     return [Info(dtype, shape_of(ctx.input(0)))]
 
 
-@infers("GatherBlockQuantized", domain="com.microsoft")
-def gather_block_quantized(ctx: NodeContext) -> Results:
+@shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")
+def gather_block_quantized(ctx: NodeContext, data: Shape | None, indices: Shape | None) -> Shape | None:
     """As Gather, with the type of the scales; 8-bit data holds 8 / ``bits`` numbers per element of the last axis."""
-    data, indices = shape_of(ctx.input(0)), shape_of(ctx.input(1))
-    dtype, kind = dtype_of(ctx.input(2)), dtype_of(ctx.input(0))
-    if data is None or indices is None:
-        return [Info(dtype)]
-    axis = normalized(integer(ctx, "gather_axis", 0), len(data))
+    if not data or indices is None:
+        return None
+    axis, kind = normalized(integer(ctx, "gather_axis", 0), len(data)), dtype_of(ctx.input(0))
     bits = integer(ctx, "bits", 4)
-    if axis is None or bits not in (2, 4, 8) or not kind or not data:
-        return [Info(dtype, fresh_shape(ctx, len(data) + len(indices) - 1) if data else None)]
-    packed = 8 // bits if kind == TensorProto.UINT8 else 1
-    dims = (*data[:-1], data[-1] * packed)
-    return [Info(dtype, (*dims[:axis], *indices, *dims[axis + 1 :]))]
+    if axis is None or bits not in (2, 4, 8) or not kind:
+        return fresh_shape(ctx, len(data) + len(indices) - 1)
+    dims = (*data[:-1], data[-1] * (8 // bits if kind == TensorProto.UINT8 else 1))
+    return (*dims[:axis], *indices, *dims[axis + 1 :])

@@ -18,28 +18,13 @@ def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:
     return Info(dtype, (*shape[:axis], *[1] * (len(shape) - axis)))
 
 
-@infers("LayerNormalization")
-def layer_normalization(ctx: NodeContext) -> Results:
-    """Y like X, then mean and inverse standard deviation."""
-    x = ctx.input(0)
-    shape = shape_of(x)
-    statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None
-    return [Info(dtype_of(x), shape), statistics, statistics]
-
-
-@shapes("RMSNormalization", typed_by=(1, 0))
-def rms_normalization(_ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """Y has the shape of X and the type of the scale, which is the type of X in every model that runs."""
-    return x
-
-
-@infers("SimplifiedLayerNormalization")
+@infers("LayerNormalization", "SimplifiedLayerNormalization")
 @infers("SimplifiedLayerNormalization", domain="com.microsoft")
-def simplified_layer_normalization(ctx: NodeContext) -> Results:
-    """Forerunner of the above in onnxruntime: Y has the type of the scale; then the inverse deviation."""
-    shape = shape_of(ctx.input(0))
+def layer_normalization(ctx: NodeContext) -> Results:
+    """Y like X, then mean and inverse standard deviation; without mean, Y has the type of the scale."""
+    shape, is_simplified = shape_of(ctx.input(0)), ctx.op_type != "LayerNormalization"
     statistics = _statistics(ctx, shape) if ctx.num_outputs > 1 else None
-    return [Info(dtype_of(ctx.input(1)), shape), statistics]
+    return [Info(dtype_of(ctx.input(int(is_simplified))), shape), *[statistics] * (1 if is_simplified else 2)]
 
 
 @infers("BatchNormalization")
@@ -76,20 +61,14 @@ def bias_split_gelu(_ctx: NodeContext, x: Shape | None) -> Shape | None:
     return None if x is None or len(x) != 3 else (*x[:2], floor_div(x[2], 2))
 
 
-@infers("EmbedLayerNormalization", domain="com.microsoft")
+@infers("EmbedLayerNormalization", "QEmbedLayerNormalization", domain="com.microsoft")
 def embed_layer_normalization(ctx: NodeContext) -> Results:
-    """Word numbers (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N) and the sum before."""
-    ids, words = ctx.input(0), ctx.input(2)
+    """Word numbers (N, S) and embeddings (words, H) give (N, S, H), lengths by the mask (N) and the sum before.
+
+    Quantized embeddings give a result of the type of their scales (8), and no sum.
+    """
+    is_quantized, ids = ctx.op_type == "QEmbedLayerNormalization", ctx.input(0)
     hidden = known(ctx, *(dim_of(ctx.input(i), 1, 2) for i in (2, 3, 4)), dim_of(ctx.input(5), 0, 1))
     batch, length = known(ctx, dim_of(ids, 0, 2)), known(ctx, dim_of(ids, 1, 2))
-    result = Info(dtype_of(words), (batch, length, hidden))
-    return [result, Info(TensorProto.INT32, (batch,)), result]
-
-
-@infers("QEmbedLayerNormalization", domain="com.microsoft")
-def quantized_embed_layer_normalization(ctx: NodeContext) -> Results:
-    """As above from quantized embeddings; the result has the type of their scales (8)."""
-    ids = ctx.input(0)
-    hidden = known(ctx, dim_of(ctx.input(2), 1, 2), dim_of(ctx.input(3), 1, 2), dim_of(ctx.input(5), 0, 1))
-    batch, length = known(ctx, dim_of(ids, 0, 2)), known(ctx, dim_of(ids, 1, 2))
-    return [Info(dtype_of(ctx.input(8)), (batch, length, hidden)), Info(TensorProto.INT32, (batch,))]
+    result = Info(dtype_of(ctx.input(8 if is_quantized else 2)), (batch, length, hidden))
+    return [result, Info(TensorProto.INT32, (batch,)), *([] if is_quantized else [result])]

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from xoptim.facts.dims import Dim, broadcast, ceil_div, exact_quotient, floor_div
 from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import broadcast_shapes, normalized
+from xoptim.facts.shapes import all_normalized, broadcast_shapes, normalized
 from xoptim.inference.arguments import (
     dim_of,
     fresh_shape,
+    infers_tensor,
     integer,
     integers,
     is_given,
@@ -30,13 +31,14 @@ def concat(ctx: NodeContext) -> Results:
     dtype = next((info.dtype for info in parts if info.dtype), 0)
     if len(parts) == 1:
         return (parts[0],)
-    shape = _joined(ctx, [info.shape for info in parts], integer(ctx, "axis", 1 if ctx.opset < 4 else None))
+    shape = joined(ctx, [info.shape for info in parts], integer(ctx, "axis", 1 if ctx.opset < 4 else None))
     if shape is None or len(shape) != 1 or dtype not in INTEGERS:
         return (Info(dtype, shape),)
     return (valued(dtype, shape, _elements(ctx, parts)),)
 
 
-def _joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) -> Shape | None:
+def joined(ctx: NodeContext, shapes: Sequence[Shape | None], axis: int | None) -> Shape | None:
+    """The shape of tensors along an axis, one after the other; ``None`` when no rank is known, or ranks or axis do not fit."""
     known = [shape for shape in shapes if shape is not None]
     rank = len(known[0]) if known else 0
     place = normalized(axis, rank)
@@ -70,15 +72,12 @@ def _elements(ctx: NodeContext, parts: Sequence[Info]) -> list[Dim] | None:
     return elements
 
 
-@infers("Split")
-def split(ctx: NodeContext) -> Results:
+@infers_tensor("Split")
+def split(ctx: NodeContext, x: Info) -> Results:
     """Without sizes the parts are equal.
 
     Since operator set 18 ``num_outputs`` gives parts of the size rounded up, and the rest to the last one.
     """
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     count = ctx.num_outputs
     if x.shape is None:
         return (Info(x.dtype),) * count
@@ -132,17 +131,13 @@ def _pieces(data: Values, sizes: Sequence[Dim]) -> list[Values] | None:
     return pieces if start == len(data) else None
 
 
-@infers("Expand")
-def expand(ctx: NodeContext) -> Results:
+@infers_tensor("Expand")
+def expand(ctx: NodeContext, x: Info) -> Results:
     """The input broadcast against a shape, in both directions: a 1 in the shape keeps the dimension of the input."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     target = vector(ctx, 1)
     if target is None:
         return (Info(x.dtype, _unknown_target(ctx, x.shape, dim_of(ctx.input(1), 0, 1))),)
-    sizes = tuple([dimension(ctx, size) for size in target])
-    shape = broadcast_shapes(x.shape, sizes)
+    shape = broadcast_shapes(x.shape, tuple([dimension(ctx, size) for size in target]))
     if shape is x.shape and x.data is None:
         return (x,)
     return (valued(x.dtype, shape, _repeated(x.data, shape)),)
@@ -164,12 +159,9 @@ def _repeated(data: Values | None, shape: Shape | None) -> Values | None:
     return data * size if type(size) is int and size <= DATA_LIMIT else None
 
 
-@infers("Tile")
-def tile(ctx: NodeContext) -> Results:
+@infers_tensor("Tile")
+def tile(ctx: NodeContext, x: Info) -> Results:
     """``repeats`` has one number per axis; before operator set 6 a count and an axis were given."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     shape = x.shape
     if ctx.opset < 6:
         return (Info(x.dtype, None if shape is None else fresh_shape(ctx, len(shape))),)
@@ -192,18 +184,15 @@ def _tiled(data: Values | None, shape: Shape) -> Values | None:
     return data * (size // len(data))
 
 
-@infers("Pad")
-def pad(ctx: NodeContext) -> Results:
+@infers_tensor("Pad")
+def pad(ctx: NodeContext, x: Info) -> Results:
     """Amounts are all begins, then all ends; negative ones crop."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     pads = listed_dims(ctx, "pads") if ctx.opset >= 2 else integers(ctx, "paddings")
     some_axes = is_given(ctx, "axes")
     if x.shape is None:
         return (Info(x.dtype, None if some_axes else _of_unknown(ctx, pads)),)
     rank = len(x.shape)
-    axes = _axes(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
+    axes = all_normalized(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
     if axes is None or (pads is not None and len(pads) != 2 * len(axes)):
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     dims = list(x.shape)
@@ -217,10 +206,3 @@ def _of_unknown(ctx: NodeContext, pads: Sequence[Dim] | None) -> tuple[Dim, ...]
     """There are two amounts per axis, which determines the rank."""
     count = len(pads) if pads is not None else listed_count(ctx, "pads")
     return None if count is None else fresh_shape(ctx, count // 2)
-
-
-def _axes(written: list[int] | None, rank: int) -> list[int] | None:
-    if written is None:
-        return None
-    axes = [axis for axis in (normalized(axis, rank) for axis in written) if axis is not None]
-    return axes if len(set(axes)) == len(written) else None

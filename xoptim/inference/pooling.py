@@ -3,17 +3,23 @@
 from onnx import TensorProto
 
 from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, integers, known, shape_of, shapes, vector
+from xoptim.inference.arguments import dtype_of, fresh_shape, integers, known, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.windows import read_window, unwindowed_shape, windowed_shape
+from xoptim.inference.windows import is_channels_last, read_window, unwindowed_shape, windowed_shape
+
+_DILATED_SINCE = {"MaxPool": 10, "AveragePool": 19, "LpPool": 18, "NhwcMaxPool": 1}
+"""Operator sets from which pools can have dilations; QLinearAveragePool has none."""
 
 
-def pooled_shape(ctx: NodeContext, x: Shape | None, *, dilated: bool, channels_last: bool = False) -> Shape | None:
-    """Shape of a pool over ``x``, (N, C, ...) or (N, ..., C) with ``channels_last``."""
-    if x is None or len(x) < 3:
+@shapes("AveragePool", "LpPool")
+@shapes("NhwcMaxPool", "QLinearAveragePool", domain="com.microsoft")
+def pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
+    """X is (N, C, ...) or (N, ..., C)."""
+    channels_last = is_channels_last(ctx)
+    if x is None or len(x) < 3 or channels_last is None:
         return None
-    spatial = len(x) - 2
-    window = read_window(ctx, spatial, dilated=dilated)
+    spatial, since = len(x) - 2, _DILATED_SINCE.get(ctx.op_type)
+    window = read_window(ctx, spatial, dilated=since is not None and ctx.opset >= since)
     kernel = integers(ctx, "kernel_shape", spatial)
     sizes = windowed_shape(ctx, x[1:-1] if channels_last else x[2:], kernel, window)
     return (x[0], *sizes, x[-1]) if channels_last else (x[0], x[1], *sizes)
@@ -23,39 +29,14 @@ def pooled_shape(ctx: NodeContext, x: Shape | None, *, dilated: bool, channels_l
 def max_pool(ctx: NodeContext) -> Results:
     """Values and, if it is an output, their positions in the flattened input."""
     x = ctx.input(0)
-    shape = pooled_shape(ctx, shape_of(x), dilated=ctx.opset >= 10)
+    shape = pool(ctx, shape_of(x))
     return [Info(dtype_of(x), shape), Info(TensorProto.INT64, shape)]
-
-
-@shapes("AveragePool")
-def average_pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """Dilations exist since operator set 19."""
-    return pooled_shape(ctx, x, dilated=ctx.opset >= 19)
-
-
-@shapes("LpPool")
-def lp_pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """Dilations and ``ceil_mode`` exist since operator set 18."""
-    return pooled_shape(ctx, x, dilated=ctx.opset >= 18)
-
-
-@shapes("NhwcMaxPool", domain="com.microsoft")
-def nhwc_max_pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """X is (N, ..., C)."""
-    return pooled_shape(ctx, x, dilated=True, channels_last=True)
-
-
-@shapes("QLinearAveragePool", domain="com.microsoft")
-def qlinear_average_pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """Either layout, no dilation."""
-    last = integer(ctx, "channels_last", 0)
-    return None if last is None else pooled_shape(ctx, x, dilated=False, channels_last=bool(last))
 
 
 @shapes("QLinearGlobalAveragePool", domain="com.microsoft")
 def qlinear_global_average_pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
     """Spatial axes become 1, in either layout."""
-    last = integer(ctx, "channels_last", 0)
+    last = is_channels_last(ctx)
     if x is None or len(x) < 3 or last is None:
         return None
     ones = (1,) * (len(x) - 2)
@@ -73,6 +54,6 @@ def max_unpool(ctx: NodeContext, x: Shape | None) -> Shape | None:
     if x is None or len(x) < 3:
         return None
     spatial = len(x) - 2
-    window = read_window(ctx, spatial, dilated=False, auto_pad=False)
+    window = read_window(ctx, spatial, dilated=False)
     kernel = integers(ctx, "kernel_shape", spatial)
     return (*x[:2], *unwindowed_shape(ctx, x[2:], kernel, window, [0] * spatial))

@@ -10,6 +10,7 @@ _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 
 @infers("RNN", "GRU", "LSTM")
+@infers("DynamicQuantizeLSTM", domain="com.microsoft")
 def recurrent(ctx: NodeContext) -> Results:
     """Inputs X, W, R, ...; outputs Y (every step), Y_h and, for LSTM, Y_c (the last step).
 
@@ -34,7 +35,12 @@ def recurrent(ctx: NodeContext) -> Results:
 
 
 def _hidden_size(ctx: NodeContext) -> Dim:
-    """From the attribute, the recurrence weights (directions, gates * hidden, hidden), or the input weights."""
+    """From the attribute, the recurrence weights (directions, gates * hidden, hidden), or the input weights.
+
+    The weights of DynamicQuantizeLSTM are transposed, the recurrence weights (directions, hidden, 4 * hidden).
+    """
+    if ctx.domain:
+        return known(ctx, integer(ctx, "hidden_size"), dim_of(ctx.input(2), 1, 3))
     stacked = dim_of(ctx.input(1), 1, 3)
     from_weights = None if stacked is None else exact_quotient(stacked, _GATES.get(ctx.op_type, 1))
     return known(ctx, integer(ctx, "hidden_size"), dim_of(ctx.input(2), 2, 3), from_weights)

@@ -9,8 +9,18 @@ from xoptim.facts.dims import Dim, bounds, dim_max, dim_min, opaque, product
 from xoptim.facts.families import REDUCTIONS
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import fresh_shape, integer, is_given, listed, listed_count, place_of
-from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.inference.arguments import (
+    fresh_shape,
+    infers_tensor,
+    integer,
+    integers,
+    is_given,
+    listed,
+    listed_count,
+    place_of,
+    shapes,
+)
+from xoptim.inference.registry import NodeContext, Results
 from xoptim.inference.values import INTEGERS, RANGES, Values, valued, values
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
@@ -21,12 +31,9 @@ _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
 }
 
 
-@infers(*REDUCTIONS)
-def reduction(ctx: NodeContext) -> Results:
+@infers_tensor(*REDUCTIONS)
+def reduction(ctx: NodeContext, x: Info) -> Results:
     """No axes mean all of them, or none with ``noop_with_empty_axes``, which came when the axes became an operand."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     keep = integer(ctx, "keepdims", 1)
     axes, count = (listed(ctx, "axes"), listed_count(ctx, "axes")) if is_given(ctx, "axes") else ([], 0)
     if count == 0 and place_of(ctx, "axes") is not None:
@@ -35,6 +42,14 @@ def reduction(ctx: NodeContext) -> Results:
             return (Info(x.dtype, x.shape if noop == 1 else None),)
     shape = None if keep is None else _reduced(ctx, x.shape, axes, count, bool(keep))
     return (valued(x.dtype, shape, None if count is None else _reduced_values(ctx, x)),)
+
+
+@shapes("QLinearReduceMean", domain="com.microsoft")
+@shapes("ReduceSumInteger", typed_by=(), domain="com.microsoft")  # whether its 32-bit sums have a sign is not documented
+def reduce_microsoft(ctx: NodeContext, shape: Shape | None) -> Shape | None:
+    """A reduction over the axes in the attribute, all of them by default."""
+    keep, axes = integer(ctx, "keepdims", 1), [] if ctx.attribute("axes") is None else integers(ctx, "axes")
+    return None if keep is None or axes is None else _reduced(ctx, shape, axes, len(axes), bool(keep))
 
 
 def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, count: int | None, keep: bool) -> Shape | None:

@@ -24,34 +24,27 @@ class NodeContext(Protocol):
 
     def input(self, index: int) -> Info | None:
         """Facts about an input, ``None`` when it is absent or beyond the end."""
-        ...
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Value of an attribute in Python terms (int, float, str, list, ndarray, ...), ``default`` when absent."""
-        ...
 
     def constant(self, index: int) -> np.ndarray | None:
         """Value of an input when it is a constant small enough to be read, else ``None``."""
-        ...
 
     def ints(self, index: int) -> list[int] | None:
         """Elements of an integer input when all of them are known numbers, flattened, else ``None``."""
-        ...
 
     def data(self, index: int) -> tuple[Dim, ...] | None:
         """Elements of an integer input of rank 0 or 1, numbers or symbols, when known."""
-        ...
 
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
         """A new anonymous symbol, equal only to itself."""
-        ...
 
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
         """Facts about the outputs of the subgraph in attribute ``name``.
 
         ``inputs`` are facts about the formal inputs of the body (Loop, Scan, SequenceMap) that hold at every iteration.
         """
-        ...
 
 
 Formula: TypeAlias = Callable[[Any], Results]

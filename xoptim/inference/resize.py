@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from xoptim.facts.dims import Dim, floor_div
-from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integers, known, shape_of, text, vector
-from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.facts.info import Shape
+from xoptim.facts.shapes import all_normalized
+from xoptim.inference.arguments import dim_of, fresh_shape, integers, known, shapes, text, vector
+from xoptim.inference.registry import NodeContext
 from xoptim.inference.values import values
 
 _EXACT = 256
@@ -24,25 +24,18 @@ _LARGEST = 2.0**20
 """No valid model has scales from here on."""
 
 
-@infers("Upsample")
-def upsample(ctx: NodeContext) -> Results:
+@shapes("Upsample")
+def upsample(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Scales are the second input since operator set 9, an attribute before."""
-    x = ctx.input(0)
-    scales = _input_scales(ctx, 1) if ctx.opset >= 9 else ctx.attribute("scales")
-    return [Info(dtype_of(x), _scaled(ctx, shape_of(x), None, scales))]
+    return _scaled(ctx, shape, _input_scales(ctx, 1) if ctx.opset >= 9 else ctx.attribute("scales"))
 
 
-@infers("Resize")
-def resize(ctx: NodeContext) -> Results:
+@shapes("Resize")
+def resize(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Inputs X, scales in operator set 10; X, roi, scales, sizes since 11; some axes only since 18."""
-    x = ctx.input(0)
-    shape = shape_of(x)
-    if ctx.opset < 11:
-        return [Info(dtype_of(x), _scaled(ctx, shape, None, _input_scales(ctx, 1)))]
-    axes = None if ctx.attribute("axes") is None else integers(ctx, "axes")
-    if ctx.input(3) is not None:
-        return [Info(dtype_of(x), _resized(ctx, shape, axes))]
-    return [Info(dtype_of(x), _scaled(ctx, shape, axes, _input_scales(ctx, 2)))]
+    if ctx.opset >= 11 and ctx.input(3) is not None:
+        return _resized(ctx, shape)
+    return _scaled(ctx, shape, _input_scales(ctx, 1 if ctx.opset < 11 else 2))
 
 
 def _input_scales(ctx: NodeContext, index: int) -> Any:
@@ -51,17 +44,14 @@ def _input_scales(ctx: NodeContext, index: int) -> Any:
     return values(ctx, index) if scales is None else scales
 
 
-def _positions(ctx: NodeContext, axes: list[int] | None, rank: int) -> list[int] | None:
-    if axes is None:
-        return list(range(rank)) if ctx.attribute("axes") is None else None
-    found = [axis for axis in (normalized(axis, rank) for axis in axes) if axis is not None]
-    return found if len(set(found)) == len(axes) else None
+def _positions(ctx: NodeContext, rank: int) -> list[int] | None:
+    return list(range(rank)) if ctx.attribute("axes") is None else all_normalized(integers(ctx, "axes"), rank)
 
 
-def _scaled(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, scales: Any) -> Shape | None:
+def _scaled(ctx: NodeContext, shape: Shape | None, scales: Any) -> Shape | None:
     if shape is None:
         return None
-    positions = _positions(ctx, axes, len(shape))
+    positions = _positions(ctx, len(shape))
     if positions is None:
         return fresh_shape(ctx, len(shape))
     dims = list(shape)
@@ -94,7 +84,7 @@ def _scale(ctx: NodeContext, size: Dim, factor: np.float32) -> Dim:
     return floor_div(size * ratio.numerator, ratio.denominator)
 
 
-def _resized(ctx: NodeContext, shape: Shape | None, axes: list[int] | None) -> Shape | None:
+def _resized(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Shape from the input ``sizes``."""
     sizes = vector(ctx, 3)
     if shape is None:
@@ -103,7 +93,7 @@ def _resized(ctx: NodeContext, shape: Shape | None, axes: list[int] | None) -> S
             return None
         stretched = sizes is not None and _policy(ctx) == "stretch"
         return tuple(known(ctx, size) for size in sizes) if sizes is not None and stretched else fresh_shape(ctx, count)
-    positions = _positions(ctx, axes, len(shape))
+    positions = _positions(ctx, len(shape))
     if positions is None:
         return fresh_shape(ctx, len(shape))
     if sizes is not None and len(sizes) != len(positions):

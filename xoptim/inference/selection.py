@@ -8,7 +8,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, place_of, scalar, shape_of, shapes, vector
+from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import dimension, valued, values
 
@@ -34,12 +34,6 @@ def _picked(data: Sequence[Dim], indices: Sequence[Dim] | None) -> list[Dim | No
     return [data[i] if type(i) is int and -size <= i < size else None for i in indices]
 
 
-@shapes("GatherElements", operands=(1,))
-def gather_elements(_ctx: NodeContext, indices: Shape | None) -> Shape | None:
-    """One element per index."""
-    return indices
-
-
 @infers("NonZero")
 def non_zero(ctx: NodeContext) -> Results:
     """One row per axis. For a scalar the specification has no row and onnxruntime one."""
@@ -63,33 +57,24 @@ def unique(ctx: NodeContext) -> Results:
     return (Info(dtype_of(x), kept), counts, Info(TensorProto.INT64, (shape[axis],)), counts)
 
 
-@infers("Compress")
-def compress(ctx: NodeContext) -> Results:
+@shapes("Compress")
+def compress(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """The selected entries along ``axis``, or of all elements in one row."""
-    x = ctx.input(0)
-    shape = shape_of(x)
     condition = ctx.constant(1)
     count: Dim = ctx.fresh() if condition is None else int(np.count_nonzero(condition))
     if ctx.attribute("axis") is None:
-        return (Info(dtype_of(x), (count,)),)
+        return (count,)
     if shape is None:
-        return (Info(dtype_of(x)),)
+        return None
     axis = normalized(integer(ctx, "axis"), len(shape))
-    if axis is None:
-        return (Info(dtype_of(x), fresh_shape(ctx, len(shape))),)
-    return (Info(dtype_of(x), (*shape[:axis], count, *shape[axis + 1 :])),)
+    return fresh_shape(ctx, len(shape)) if axis is None else (*shape[:axis], count, *shape[axis + 1 :])
 
 
-@infers("OneHot")
-def one_hot(ctx: NodeContext) -> Results:
+@shapes("OneHot", typed_by=(2,))
+def one_hot(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """A new axis, last by default, with the length in the second input, which may be of any numeric type."""
-    dtype, shape = dtype_of(ctx.input(2)), shape_of(ctx.input(0))
-    if shape is None:
-        return (Info(dtype),)
-    axis = normalized(integer(ctx, "axis", -1), len(shape) + 1)
-    if axis is None:
-        return (Info(dtype),)
-    return (Info(dtype, (*shape[:axis], _depth(ctx), *shape[axis:])),)
+    axis = None if shape is None else normalized(integer(ctx, "axis", -1), len(shape) + 1)
+    return None if shape is None or axis is None else (*shape[:axis], _depth(ctx), *shape[axis:])
 
 
 def _depth(ctx: NodeContext) -> Dim:
@@ -97,12 +82,9 @@ def _depth(ctx: NodeContext) -> Dim:
     return dimension(ctx, data[0] if data is not None and len(data) == 1 else None)
 
 
-@infers("TopK")
-def top_k(ctx: NodeContext) -> Results:
+@infers_tensor("TopK")
+def top_k(ctx: NodeContext, x: Info) -> Results:
     """Values and positions."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     if x.shape is None:
         return (Info(x.dtype), Info(TensorProto.INT64))
     rank = len(x.shape)

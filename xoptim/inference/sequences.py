@@ -5,9 +5,9 @@ item, so reading an item gives it a new one.
 """
 
 from xoptim.facts.dims import Dim, mod
-from xoptim.facts.info import UNKNOWN, Info, Shape
+from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import integer, shape_of, vector
+from xoptim.inference.arguments import fresh_shape, integer, known, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import common, common_to_all, item_of
 
@@ -51,22 +51,13 @@ def split_to_sequence(ctx: NodeContext) -> Results:
     if shape is None:
         return [_sequence(Info(x.dtype))]
     axis, keep = normalized(integer(ctx, "axis", 0), len(shape)), integer(ctx, "keepdims", 1)
-    if ctx.input(1) is not None:
-        chunk: Shape | None = fresh_at(ctx, shape, axis, None if axis is None else _chunk(ctx, shape[axis]))
-    elif axis is None or keep is None:
-        chunk = None
-    elif keep == 0:
-        chunk = shape[:axis] + shape[axis + 1 :]
-    else:
-        chunk = (*shape[:axis], 1, *shape[axis + 1 :])
-    return [_sequence(Info(x.dtype, chunk))]
-
-
-def fresh_at(ctx: NodeContext, shape: Shape, axis: int | None, dim: Dim | None) -> Shape:
-    """The shape with one dimension replaced by ``dim`` or, when that is ``None``, by a new symbol."""
+    is_given, chunk = ctx.input(1) is not None, None
     if axis is None:
-        return tuple(ctx.fresh() for _ in shape)
-    return (*shape[:axis], ctx.fresh() if dim is None else dim, *shape[axis + 1 :])
+        chunk = fresh_shape(ctx, len(shape)) if is_given else None
+    elif is_given or keep is not None:
+        size = [known(ctx, _chunk(ctx, shape[axis]))] if is_given else [1] if keep else []
+        chunk = (*shape[:axis], *size, *shape[axis + 1 :])
+    return [_sequence(Info(x.dtype, chunk))]
 
 
 def _chunk(ctx: NodeContext, size: Dim) -> Dim | None:

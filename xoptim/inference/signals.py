@@ -5,15 +5,14 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, floor_div
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, scalar, shape_of
+from xoptim.inference.arguments import dim_of, integer, known, scalar, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
 @infers("HannWindow", "HammingWindow", "BlackmanWindow")
 def window_function(ctx: NodeContext) -> Results:
     """A vector with the length in the scalar input."""
-    size = scalar(ctx, 0)
-    return [Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, size),))]
+    return [Info(integer(ctx, "output_datatype", TensorProto.FLOAT) or 0, (known(ctx, scalar(ctx, 0)),))]
 
 
 @infers("MelWeightMatrix")
@@ -29,17 +28,11 @@ def _one_sided(length: Dim) -> Dim:
     return floor_div(length, 2) + 1
 
 
-@infers("DFT")
-def dft(ctx: NodeContext) -> Results:
+@shapes("DFT")
+def dft(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     """Input (..., 1 or 2): the last axis holds real and imaginary part. The axis is an input since operator set 20."""
-    x = ctx.input(0)
-    shape = shape_of(x)
     if shape is None or len(shape) < 2:
-        return [Info(dtype_of(x))]
-    return [Info(dtype_of(x), _dft_shape(ctx, shape))]
-
-
-def _dft_shape(ctx: NodeContext, shape: Shape) -> Shape:
+        return None
     one_sided, inverse = integer(ctx, "onesided", 0), integer(ctx, "inverse", 0)
     to_real = one_sided == 1 and inverse == 1
     parts: Dim = ctx.fresh() if None in (one_sided, inverse) else 1 if to_real else 2
@@ -72,11 +65,10 @@ def _dft_length(ctx: NodeContext, size: Dim, one_sided: int | None, inverse: int
     return _one_sided(length) if one_sided and not inverse else length
 
 
-@infers("STFT")
-def stft(ctx: NodeContext) -> Results:
+@shapes("STFT", operands=())
+def stft(ctx: NodeContext) -> Shape:
     """Inputs signal (N, length, 1 or 2), frame_step, window, frame_length; result (N, frames, bins, 2)."""
-    signal = ctx.input(0)
-    shape = shape_of(signal, 3)
+    shape = shape_of(ctx.input(0), 3)
     length, step = _frame_length(ctx), scalar(ctx, 1)
     one_sided = integer(ctx, "onesided", 1)
     frames: Dim | None = None
@@ -85,8 +77,7 @@ def stft(ctx: NodeContext) -> Results:
         bins = None if one_sided is None else _one_sided(length) if one_sided else length
         if shape is not None and type(step) is int and step > 0:
             frames = floor_div(shape[1] - length, step) + 1
-    batch = known(ctx, None if shape is None else shape[0])
-    return [Info(dtype_of(signal), (batch, known(ctx, frames), known(ctx, bins), 2))]
+    return (known(ctx, None if shape is None else shape[0]), known(ctx, frames), known(ctx, bins), 2)
 
 
 def _frame_length(ctx: NodeContext) -> Dim | None:

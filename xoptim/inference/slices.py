@@ -5,9 +5,9 @@ from typing import Final, TypeAlias
 
 from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonnegative
 from xoptim.facts.info import Info
-from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import fresh_shape, is_given, listed, listed_count, listed_dims
-from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.facts.shapes import all_normalized
+from xoptim.inference.arguments import fresh_shape, infers_tensor, is_given, listed, listed_count, listed_dims
+from xoptim.inference.registry import NodeContext, Results
 from xoptim.inference.values import valued
 
 Span: TypeAlias = tuple[Dim, Dim, int]
@@ -17,12 +17,9 @@ _FAR: Final = 2**31 - 1
 """Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
 
 
-@infers("Slice")
-def slice_(ctx: NodeContext) -> Results:
+@infers_tensor("Slice")
+def slice_(ctx: NodeContext, x: Info) -> Results:
     """The size of a sliced axis follows from start, end and step; other axes stay."""
-    x = ctx.input(0)
-    if x is None or x.container:
-        return ()
     if x.shape is None:
         return (Info(x.dtype),)
     rank = len(x.shape)
@@ -43,11 +40,7 @@ def _axes(ctx: NodeContext, rank: int) -> list[int] | None:
     if not is_given(ctx, "axes"):
         count = listed_count(ctx, "starts")
         return list(range(count)) if count is not None and count <= rank else None
-    written = listed(ctx, "axes")
-    if written is None:
-        return None
-    axes = [axis for axis in (normalized(axis, rank) for axis in written) if axis is not None]
-    return axes if len(set(axes)) == len(written) else None
+    return all_normalized(listed(ctx, "axes"), rank)
 
 
 def _spans(ctx: NodeContext, count: int) -> list[Span] | None:

@@ -3,7 +3,6 @@
 from onnx import TensorProto
 
 from xoptim.facts.info import Shape
-from xoptim.facts.shapes import broadcast_shapes
 from xoptim.inference.arguments import shapes
 from xoptim.inference.registry import NodeContext
 
@@ -14,9 +13,3 @@ def string_normalizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
     if shape is None or len(shape) not in (1, 2):
         return None
     return (*shape[:-1], ctx.fresh() if ctx.attribute("stopwords") else shape[-1])
-
-
-@shapes("StringConcat", dtype=TensorProto.STRING, operands=(0, 1))
-def string_concat(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
-    """Elementwise, with broadcasting."""
-    return broadcast_shapes(a, b)

@@ -19,12 +19,6 @@ _LABELS: Final[dict[str, int]] = {
 }
 
 
-@shapes("Scaler", "Normalizer", dtype=TensorProto.FLOAT, domain=DOMAIN)
-def scaler(_ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """Numbers of any type become floats."""
-    return x
-
-
 @infers("LabelEncoder", domain=DOMAIN)
 def label_encoder(ctx: NodeContext) -> Results:
     """One label per element: text for numbers and numbers for text in version 1, the type in an attribute since version 2."""

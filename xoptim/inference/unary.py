@@ -7,8 +7,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max, is_nonnegative, is_nonzero
 from xoptim.facts.families import ELEMENTWISE
-from xoptim.facts.info import Info
-from xoptim.inference.arguments import dtype_of, shape_of
+from xoptim.facts.info import Info, Shape
+from xoptim.inference.arguments import dtype_of, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, valued, values, wrapped
 
@@ -123,11 +123,6 @@ _OTHER_INPUTS: Final[dict[str, tuple[int, ...]]] = {
     "SkipGroupNorm": (0, 0),  # the result and the sum of the inputs
 }
 """For each result, the input whose type and shape it has."""
-_SCALARS: Final[dict[str, int]] = {
-    "IsAllFinite": TensorProto.BOOL,
-    "OptionalHasElement": TensorProto.BOOL,
-    "SequenceLength": TensorProto.INT64,
-}
 
 
 @infers("InstanceNormalization", "GroupNormalization", "LpNormalization", "LRN", "MeanVarianceNormalization")
@@ -143,8 +138,17 @@ def like_inputs(ctx: NodeContext) -> Results:
     return [Info(dtype_of(x), shape_of(x)) for x in map(ctx.input, _OTHER_INPUTS.get(ctx.op_type, (0,)))]
 
 
-@infers("OptionalHasElement", "SequenceLength")
-@infers("IsAllFinite", domain="com.microsoft")
-def scalar_result(ctx: NodeContext) -> Results:
+@shapes("GatherElements", operands=(1,))  # one element per index
+@shapes("RMSNormalization", typed_by=(1, 0))  # the scale and the input have one type in every model that runs
+@shapes("Scaler", "Normalizer", dtype=TensorProto.FLOAT, domain="ai.onnx.ml")
+def same_shape(_ctx: NodeContext, x: Shape | None) -> Shape | None:
+    """The shape of one operand, and another type."""
+    return x
+
+
+@shapes("SequenceLength", dtype=TensorProto.INT64, operands=())
+@shapes("OptionalHasElement", dtype=TensorProto.BOOL, operands=())
+@shapes("IsAllFinite", dtype=TensorProto.BOOL, operands=(), domain="com.microsoft")
+def scalar_result(_ctx: NodeContext) -> Shape:
     """One truth value or one number."""
-    return [Info(_SCALARS[ctx.op_type], ())]
+    return ()

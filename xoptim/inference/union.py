@@ -1,6 +1,6 @@
 """Facts that hold for several values at once: branches, iterations, items of a sequence."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.info import UNKNOWN, Info, Shape
@@ -8,7 +8,12 @@ from xoptim.inference.registry import NodeContext
 
 
 def common(ctx: NodeContext, a: Info | None, b: Info | None) -> Info:
-    """Return the facts that hold for both values. A dimension is kept only where the two are the same.
+    """Return the facts that hold for both values. A dimension is kept only where the two are the same."""
+    return _shared(a, b, lambda x, y: x if x == y else ctx.fresh())
+
+
+def _shared(a: Info | None, b: Info | None, agreed: Callable[[Dim, Dim], Dim]) -> Info:
+    """Return the facts that hold for both values, with the dimensions that ``agreed`` gives for two of them.
 
     The operators that join values require one element type, so a type known on one side counts for both.
     """
@@ -18,15 +23,12 @@ def common(ctx: NodeContext, a: Info | None, b: Info | None) -> Info:
         return UNKNOWN
     if a.dtype and b.dtype and a.dtype != b.dtype:
         return UNKNOWN
-    element = None if a.element is None or b.element is None else common(ctx, a.element, b.element)
+    element = None if a.element is None or b.element is None else _shared(a.element, b.element, agreed)
     data = a.data if a.data == b.data else None
-    return Info(a.dtype or b.dtype, _common_shape(ctx, a.shape, b.shape), data, a.container, element, a.type_proto)
-
-
-def _common_shape(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
-    if a is None or b is None or len(a) != len(b):
-        return None
-    return tuple(x if x == y else ctx.fresh() for x, y in zip(a, b, strict=True))
+    shape: Shape | None = None
+    if a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape):
+        shape = tuple(map(agreed, a.shape, b.shape))
+    return Info(a.dtype or b.dtype, shape, data, a.container, element, a.type_proto)
 
 
 def common_to_all(ctx: NodeContext, infos: Sequence[Info | None]) -> Info:
@@ -64,8 +66,8 @@ class Invariant:
     def admit(self, after: Sequence[Info]) -> bool:
         """Weaken to the facts that also hold ``after`` an iteration; returns whether anything changed."""
         before = self.infos
-        self.infos = [self._weaken(held, after[i] if i < len(after) else UNKNOWN) for i, held in enumerate(before)]
-        return any(a is not b for a, b in zip(before, self.infos, strict=True))
+        self.infos = [_shared(held, after[i] if i < len(after) else UNKNOWN, self._dim) for i, held in enumerate(before)]
+        return self.infos != before
 
     def forget(self, *, dtypes: bool) -> None:
         """Drop the shapes of the values or, with ``dtypes``, all facts."""
@@ -75,33 +77,11 @@ class Invariant:
         """Return the facts that hold after any number of iterations, zero included."""
         return [self._settled(info) for info in self.infos]
 
-    def _weaken(self, held: Info, new: Info) -> Info:
-        if held is new:
+    def _dim(self, held: Dim, new: Dim) -> Dim:
+        """The dimension, or a symbol of this loop for one that changes."""
+        if held == new or held in self._varying:
             return held
-        if held.container != new.container or held.type_proto != new.type_proto:
-            return UNKNOWN
-        if held.dtype and new.dtype and held.dtype != new.dtype:
-            return UNKNOWN
-        shape = self._weaken_shape(held.shape, new.shape)
-        data = held.data if held.data == new.data else None
-        element = held.element
-        if element is not None:
-            element = self._weaken(element, new.element or UNKNOWN)
-        dtype = held.dtype or new.dtype
-        if shape is held.shape and data is held.data and element is held.element and dtype == held.dtype:
-            return held
-        return Info(dtype, shape, data, held.container, element, held.type_proto)
-
-    def _weaken_shape(self, held: Shape | None, new: Shape | None) -> Shape | None:
-        if held is None or new is None or len(held) != len(new):
-            return None
-        if all(a == b or a in self._varying for a, b in zip(held, new, strict=True)):
-            return held  # the same object: `admit` compares by identity
-        return tuple(a if a == b or a in self._varying else self._symbol() for a, b in zip(held, new, strict=True))
-
-    def _symbol(self) -> Dim:
-        symbol = self._ctx.fresh()
-        self._varying.add(symbol)
+        self._varying.add(symbol := self._ctx.fresh())
         return symbol
 
     def _settled(self, info: Info) -> Info:

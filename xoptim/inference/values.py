@@ -14,6 +14,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, as_integer, bounds
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.info import Info, Shape
 from xoptim.inference.registry import NodeContext
 
@@ -64,10 +65,10 @@ def wrapped(dtype: int, value: Dim | None) -> Dim | None:
     return value if value is None or bits is None or type(value) is int else as_integer(value, bits)
 
 
-def is_exact_in_double(value: Dim) -> bool:
-    """Whether a value provably has a magnitude below 2**53, as have those that doubles hold exactly."""
+def is_exact_in_double(value: Dim, limit: int = 2**53) -> bool:
+    """Whether a value provably has a magnitude below 2**53, as have those that doubles hold exactly, or below another limit."""
     low, high = bounds(value)
-    return low is not None and high is not None and low > -(2**53) and high < 2**53
+    return low is not None and high is not None and low > -limit and high < limit
 
 
 def dimension(ctx: NodeContext, value: Dim | None) -> Dim:
@@ -84,6 +85,14 @@ def integral_values(array: np.ndarray[Any, Any]) -> Values | None:
     wide: list[float] = array.ravel().astype(np.float64).tolist()
     exact = (abs(x) <= 2.0**53 and x.is_integer() and (x != 0 or math.copysign(1.0, x) > 0) for x in wide)
     return tuple(map(int, wide)) if all(exact) else None
+
+
+def known_value(info: Info) -> np.ndarray[Any, Any] | None:
+    """The value of a small tensor whose elements all follow from shapes, else ``None``."""
+    data = info.data
+    if data is None or info.shape is None or not all(type(d) is int for d in data):
+        return None
+    return np.array(data).astype(numpy_dtype(info.dtype)).reshape([len(data)] if info.shape else [])
 
 
 def valued(dtype: int, shape: Shape | None, data: Sequence[Dim | None] | None) -> Info:

@@ -27,12 +27,11 @@ class Window:
     ceil: bool
 
 
-def read_window(ctx: NodeContext, axes: int, *, dilated: bool = True, auto_pad: bool = True) -> Window | None:
+def read_window(ctx: NodeContext, axes: int, *, dilated: bool = True) -> Window | None:
     """The window attributes of a node with ``axes`` spatial axes, ``None`` when they are malformed or contradictory."""
-    strides = _per_axis(ctx, "strides", axes, 1)
-    dilations = _per_axis(ctx, "dilations", axes, 1) if dilated else [1] * axes
-    pads = _per_axis(ctx, "pads", 2 * axes, 0)
-    mode = text(ctx, "auto_pad", "NOTSET") if auto_pad else "NOTSET"
+    strides, pads = integers(ctx, "strides", axes, 1), integers(ctx, "pads", 2 * axes, 0)
+    dilations = integers(ctx, "dilations", axes, 1) if dilated else [1] * axes
+    mode = text(ctx, "auto_pad", "NOTSET")
     ceil = integer(ctx, "ceil_mode", 0)
     if strides is None or dilations is None or pads is None or ceil is None or min(strides + dilations, default=1) < 1:
         return None
@@ -45,10 +44,12 @@ def read_window(ctx: NodeContext, axes: int, *, dilated: bool = True, auto_pad: 
     return Window(strides, dilations, pads, mode in SAME, ceil == 1)
 
 
-def _per_axis(ctx: NodeContext, name: str, length: int, default: int) -> list[int] | None:
-    if ctx.attribute(name) is None:
-        return [default] * length
-    return integers(ctx, name, length)
+def is_channels_last(ctx: NodeContext) -> bool | None:
+    """Whether data is (N, ..., C): onnxruntime has operators for this layout, and some with an attribute for it."""
+    if not ctx.domain or ctx.op_type.startswith("Nhwc"):
+        return bool(ctx.domain)
+    last = integer(ctx, "channels_last", 0)
+    return None if last is None else bool(last)
 
 
 def spatial_axes(x: Shape | None, w: Shape | None) -> int | None:

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.kernels import has_kernel
-from xoptim.graph.constants import constant_array, evaluate, known_value, store
+from xoptim.graph.constants import constant_array, evaluate, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -21,6 +21,7 @@ from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.splice import lift, rebuilt, splice
 from xoptim.graph.walk import owner_in
+from xoptim.inference.values import known_value
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.match.functions import define_function
 from xoptim.match.literals import constant_number, equals_literal

@@ -65,7 +65,7 @@ def slopes_of_channels(call: Call) -> None:
 def _append_axes(call: Call, rank: int, count: int) -> None:
     """Append axes of length 1 to the second operand."""
     axes = list(range(rank, rank + count))
-    call.inputs[1] = call.make("Unsqueeze", [call.inputs[1]], version=_ALIGNED_SINCE, axes=axes)
+    call.inputs[1] = call.make("Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=axes)
 
 
 def only_in_test(call: Call) -> None:
@@ -85,24 +85,6 @@ def whole_exponent(call: Call) -> None:
     if value != int(value):
         raise Refused(f"the exponent {value} is not an integer")
     call.attributes["p"] = int(value)
-
-
-def written(name: str, value: int) -> Adapter:
-    """An adapter for an attribute that must be written; before, it had this value when it was absent."""
-
-    def adapt(call: Call) -> None:
-        call.attributes.setdefault(name, value)
-
-    return adapt
-
-
-def renamed(old: str, new: str) -> Adapter:
-    """An adapter for an attribute with a new name."""
-
-    def adapt(call: Call) -> None:
-        call.attributes[new] = call.take(old)
-
-    return adapt
 
 
 def split_sizes(call: Call) -> None:
@@ -132,18 +114,13 @@ EARLY: Final[dict[tuple[str, int], Adapter]] = {
     ("Cast", 6): named_type,
     ("LpPool", 2): whole_exponent,
     ("GlobalLpPool", 2): whole_exponent,
-    ("Concat", 4): written("axis", 1),
-    ("Pad", 2): renamed("paddings", "pads"),
+    ("Concat", 4): lambda call: call.attributes.setdefault("axis", 1),  # the axis has no default any more
+    ("Pad", 2): lambda call: call.attributes.update(pads=call.take("paddings")),
     ("Split", 2): split_sizes,
     ("Reshape", 5): shape_moved,
     ("Gemm", 7): lambda call: call.attributes.pop("broadcast", None),
 }
 """By operator, and the operator set that defines it anew."""
-
-
-def upsample_scales(call: Call) -> None:
-    """Upsample 9: the scales became an operand."""
-    call.set_input(1, call.constant(call.take("scales"), np.float32, "scales"))
 
 
 def upsample_renamed(call: Call) -> None:
@@ -188,8 +165,7 @@ def _meaning(nearest: str) -> dict[str, str]:
 
 def resize_operands(call: Call) -> None:
     """Resize 13: the region and the scales are left out where they are empty; a mode of coordinates disappeared."""
-    mode = call.get("coordinate_transformation_mode")
-    if mode == "tf_half_pixel_for_nn":
+    if call.get("coordinate_transformation_mode") == "tf_half_pixel_for_nn":
         raise Refused("the coordinates tf_half_pixel_for_nn exist no longer")
     for place in (1, 2):
         shape = call.info(place).shape
@@ -205,18 +181,14 @@ def sample_modes(call: Call) -> None:
         call.attributes["mode"] = _RENAMED_MODES.get(call.get("mode"), mode)
 
 
-def region_coordinates(call: Call) -> None:
-    """RoiAlign 16: the positions of pixels became an attribute with another default."""
-    call.attributes["coordinate_transformation_mode"] = "output_half_pixel"
-
-
 IMAGES: Final[dict[tuple[str, int], Adapter]] = {
-    ("Upsample", 9): upsample_scales,
+    ("Upsample", 9): lambda call: call.set_input(1, call.constant(call.take("scales"), np.float32, "scales")),
     ("Upsample", 10): upsample_renamed,
     ("Resize", 11): resize_coordinates,
     ("Resize", 13): resize_operands,
     ("GridSample", 20): sample_modes,
-    ("RoiAlign", 16): region_coordinates,
+    # The positions of pixels became an attribute with another default.
+    ("RoiAlign", 16): lambda call: call.attributes.update(coordinate_transformation_mode="output_half_pixel"),
 }
 """By operator, and the operator set that defines it anew."""
 
@@ -255,7 +227,7 @@ def _reshape_copies_zeros(shape: Shape | None, first: int) -> bool:
 
 def not_spatial(call: Call) -> None:
     """BatchNormalization 9: statistics of each element, not of each channel, are computed by hand."""
-    _not_training(call)
+    not_training(call)
     if call.take("spatial"):
         return
     x, scale, bias, mean, variance = call.inputs
@@ -268,13 +240,9 @@ def not_spatial(call: Call) -> None:
 
 def not_training(call: Call) -> None:
     """BatchNormalization 14: training became an attribute; results that only training has were a sign of it before."""
-    _not_training(call)
-    del call.outputs[1:]
-
-
-def _not_training(call: Call) -> None:
     if any(call.outputs[1:]):
         raise Refused("it is a training step (it has more than one result), which the newer set computes otherwise")
+    del call.outputs[1:]
 
 
 def scale_of_channels(call: Call) -> None:
@@ -384,10 +352,5 @@ def raised(call: Call) -> list[Call]:
         call.version = max(call.version, version)
     while call.inputs and not call.inputs[-1]:
         call.inputs.pop()
-    before, after = call.before, call.after
-    call.before, call.after = [], []
-    return [
-        *(part for each in before for part in raised(each)),
-        call,
-        *(part for each in after for part in raised(each)),
-    ]
+    before, after = ([part for each in calls for part in raised(each)] for calls in (call.before, call.after))
+    return [*before, call, *after]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,19 +30,17 @@ class Refused(Exception):  # noqa: N818 - a reason, which becomes an error or an
         self.version = version  # the operator set that changed the operator
 
 
+@dataclass(slots=True, eq=False)
 class Scratch:
     """Shared by the calls that replace one node: facts of the graph, and names and constants that do not exist yet.
 
     The graph is left unchanged. A new name has a mark, which no name of a model contains, until the node is replaced.
     """
 
-    __slots__ = ("_count", "constants", "graph", "target")
-
-    def __init__(self, graph: Graph, target: int) -> None:
-        self.graph = graph
-        self.target = target
-        self.constants: dict[str, np.ndarray] = {}
-        self._count = 0
+    graph: Graph
+    target: int
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    _count: int = 0
 
     def new_name(self, hint: str) -> str:
         """A provisional name."""
@@ -63,33 +62,24 @@ def hint_of(name: str) -> str | None:
     return hint if mark else None
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """One call of an operator of the standard domain."""
 
-    __slots__ = ("after", "attributes", "before", "inputs", "op_type", "outputs", "scratch", "version")
-
-    def __init__(
-        self,
-        scratch: Scratch,
-        version: int,
-        op_type: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        attributes: Mapping[str, Any],
-    ) -> None:
-        self.scratch = scratch
-        self.version = version  # operator set in which the call is expressed
-        self.op_type = op_type  # operator
-        self.inputs = list(inputs)  # names of the operands, ``""`` for one that is left out
-        self.outputs = list(outputs)  # names of the results, likewise
-        self.attributes = dict(attributes)  # attributes by name
-        self.before: list[Call] = []  # calls to run before it, in order
-        self.after: list[Call] = []  # calls to run after it, in order
+    scratch: Scratch
+    version: int  # operator set in which the call is expressed
+    op_type: str  # operator
+    inputs: list[str]  # names of the operands, ``""`` for one that is left out
+    outputs: list[str]  # names of the results, likewise
+    attributes: dict[str, Any]  # attributes by name
+    before: list[Call] = field(default_factory=list)  # calls to run before it, in order
+    after: list[Call] = field(default_factory=list)  # calls to run after it, in order
 
     @classmethod
     def of(cls, node: Node, graph: Graph, target: int) -> Call:
         """The call of a node of a graph that is raised to the operator set ``target``."""
-        return cls(Scratch(graph, target), graph.opsets[""], node.op_type, node.input, node.output, node.attribute)
+        inputs, outputs, attributes = list(node.input), list(node.output), dict(node.attribute)
+        return cls(Scratch(graph, target), graph.opsets[""], node.op_type, inputs, outputs, attributes)
 
     def is_call_of(self, node: Node) -> bool:
         """Whether it is the call of the node, unchanged."""
@@ -164,7 +154,7 @@ class Call:
     def make(self, op_type: str, inputs: Sequence[str], *, version: int = 0, **attributes: Any) -> str:
         """Add a call of an operator, by default in its newest form, before this one; returns the name of its result."""
         result = self.scratch.new_name(f"{op_type.lower()}_out")
-        self.before.append(Call(self.scratch, version or self.scratch.target, op_type, inputs, [result], attributes))
+        self.before.append(Call(self.scratch, version or self.scratch.target, op_type, list(inputs), [result], attributes))
         return result
 
     def size_of(self, axis: int) -> str:

@@ -52,9 +52,7 @@ def newest_that_loads() -> int:
 
 def _loads(version: int) -> bool:
     """Whether onnxruntime loads a model of an operator set (it refuses those that are newer than it)."""
-    value = onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-    result = onnx.helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "probe", [value], [result])
+    graph = onnx.parser.parse_graph("probe (float[1] x) => (float[1] y) { y = Identity(x) }")
     imports = [onnx.helper.make_opsetid("", version)]
     ir_version = onnx.helper.find_min_ir_version_for(imports)
     model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
@@ -124,8 +122,7 @@ def _operators_of(model: Model) -> dict[str, set[int]]:
 @cache
 def _fused() -> tuple[str, ...]:
     """New operators for subgraphs: ONNX defines them as functions."""
-    found = (name for name in operators() if versions(name)[0] >= _FUSED_SINCE)
-    return tuple(name for name in found if _is_function(name))
+    return tuple(name for name in operators() if versions(name)[0] >= _FUSED_SINCE and _is_function(name))
 
 
 def _is_function(op_type: str) -> bool:

@@ -47,17 +47,13 @@ def pad_operands(call: Call) -> None:
 
 def dropout_ratio(call: Call) -> None:
     """Dropout 12: the ratio became an operand; the mask of an inference became true everywhere, from false."""
-    _leave_mask_out(call)
+    dropout_mask(call)
     if "ratio" in call.attributes:
         call.set_input(1, call.constant(call.take("ratio"), np.float32, "ratio"))
 
 
 def dropout_mask(call: Call) -> None:
-    """Dropout 10: the mask became Boolean."""
-    _leave_mask_out(call)
-
-
-def _leave_mask_out(call: Call) -> None:
+    """Dropout 10: the mask became Boolean, and is left out."""
     if call.is_result_read(1):
         raise Refused("its mask is read, which has other values in the newer set")
     del call.outputs[1:]
@@ -79,11 +75,6 @@ def sizes_of_parts(call: Call) -> None:
         call.set_input(1, call.make("Expand", [part, call.integers(count, "shape")]))
 
 
-def transform_axis(call: Call) -> None:
-    """DFT 20: the axis became an operand, with another default."""
-    call.set_input(2, call.constant(call.take("axis"), np.int64, "axis"))
-
-
 OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
     **{(name, 18): integers_moved("axes") for name in REDUCTIONS if name != "ReduceSum"},
     ("ReduceSum", 13): integers_moved("axes"),
@@ -97,6 +88,7 @@ OPERANDS: Final[dict[tuple[str, int], Adapter]] = {
     ("Pad", 11): pad_operands,
     ("Dropout", 10): dropout_mask,
     ("Dropout", 12): dropout_ratio,
-    ("DFT", 20): transform_axis,
+    # The axis became an operand, with another default.
+    ("DFT", 20): lambda call: call.set_input(2, call.constant(call.take("axis"), np.int64, "axis")),
 }
 """By operator, and the operator set that defines it anew."""

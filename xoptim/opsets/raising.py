@@ -14,6 +14,7 @@ from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE, Model
 from xoptim.graph.node import Node
+from xoptim.graph.walk import all_nodes
 from xoptim.opsets.adapters import is_unchanged, raised
 from xoptim.opsets.call import Call, Refused, hint_of
 
@@ -136,7 +137,7 @@ def carry_out(model: Model, planned: Plan) -> int:
         graph.opsets[""] = target
     for root in planned.graphs:
         # Readers come first: when a node is replaced, the facts that follow from its results are inferred in the new set.
-        for node in reversed(list(_nodes(root))):
+        for node in reversed(list(all_nodes(root.nodes))):
             calls = planned.calls.get(node)
             if calls is not None:
                 try:
@@ -154,14 +155,6 @@ def carry_out(model: Model, planned: Plan) -> int:
         needed = OP_SET_ID_VERSION_MAP.get(("ai.onnx", target), OLDEST_IR)
         model.shell.ir_version = max(model.shell.ir_version or UNLISTED_SINCE, needed)
     return len(planned.calls)
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    """The nodes of a graph and of its subgraphs; the nodes of a subgraph follow its owner."""
-    for node in graph.nodes:
-        yield node
-        for body in node.bodies.values():
-            yield from _nodes(body)
 
 
 def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:

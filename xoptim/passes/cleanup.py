@@ -82,12 +82,8 @@ class DropUnreadResults(GraphPass):
         count = 0
         functions = graph.model.function_operators()
         for node in graph.nodes:
-            if (
-                len(node.output) < 2
-                or node.bodies
-                or not graph.is_node_needed(node)
-                or (node.domain, node.op_type) in functions
-            ):
+            is_call = bool(node.bodies) or (node.domain, node.op_type) in functions
+            if len(node.output) < 2 or is_call or not graph.is_node_needed(node):
                 continue
             optional = optional_results(node.op_type, node.domain, node.opset)
             kept = [

@@ -5,13 +5,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
-from xoptim.facts.info import Info
+from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.operators import constant_types
-from xoptim.graph.constants import EvaluationView, known_value
+from xoptim.graph.constants import EvaluationView
 from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded
 from xoptim.graph.facts import can_fold
 from xoptim.graph.graph import Graph
@@ -21,7 +22,7 @@ from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.unreached import is_refused_with
 from xoptim.graph.viewing import views_of
-from xoptim.inference.values import RANGES
+from xoptim.inference.values import RANGES, known_value
 from xoptim.match.rewrite import Step
 from xoptim.passes.graph_pass import GraphPass
 from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
@@ -85,27 +86,11 @@ class WriteExpanded(Step):
         """Write the constants; returns how many."""
         growth, before = self.growth, stored_bytes(model)
         written = write_expanded(model, growth.limit)
-        growth.add(stored_bytes(model) - before)
+        growth.added += stored_bytes(model) - before
         for node, size in written.items():
             growth.refuse(node, size - (0 if node.graph is None else freed(node.graph, [node], {})))
             self._send("refused", "fold", node=node, text=_TOO_LARGE, level=10)
         return len(written)
-
-
-class _Reading:
-    """How much external data folding may read."""
-
-    def __init__(self) -> None:
-        self._external = 0
-
-    def reads(self, tensor: Tensor) -> bool:
-        """Whether a tensor may be read; an external one is counted."""
-        if not tensor.is_external:
-            return True
-        if tensor.nbytes > EXTERNAL_LIMIT or self._external + tensor.nbytes > EXTERNAL_BUDGET:
-            return False
-        self._external += tensor.nbytes
-        return True
 
 
 class Folder:
@@ -119,11 +104,9 @@ class Folder:
         """Whether floating-point results were stored: runtimes sum products of stored matrices in another order."""
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
-        self._pending: dict[str, int] = {}
-        """Bytes of the results of the region that is not computed yet."""
-        self._tentative = 0
-        """Bytes that this region adds."""
-        self._reading = _Reading()
+        self._pending: dict[str, int] = {}  # bytes of the results of the region that is not computed yet
+        self._tentative = 0  # bytes that this region adds
+        self._external = 0  # bytes of external data that were read
         self._growth = growth
 
     def run(self) -> int:
@@ -160,11 +143,9 @@ class Folder:
         graph, readers, self._readers = self.graph, self._readers, {}
         spread_constness(graph, readers)  # of outputs, for instance, which are not folded
         unsure = [n for n in readers if n.graph is graph and any(_is_unsure(graph.known(name)) for name in n.output)]
-        known = [graph.known(name) for node in unsure for name in node.output]
+        known = [(name, graph.known(name)) for node in unsure for name in node.output]
         refresh(graph, sorted(unsure, key=lambda node: node.label))
-        return any(
-            graph.known(name) is not info for name, info in zip((o for n in unsure for o in n.output), known, strict=True)
-        )
+        return any(graph.known(name) is not info for name, info in known)
 
     def _store_constant(self, node: Node) -> None:
         name = node.output[0]
@@ -200,8 +181,10 @@ class Folder:
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
             return self._replace(node, views)
-        if not all(tensor is None or self._reading.reads(tensor) for tensor in operands):
+        external = [tensor.nbytes for tensor in operands if tensor is not None and tensor.is_external]
+        if max(external, default=0) > EXTERNAL_LIMIT or self._external + sum(external) > EXTERNAL_BUDGET:
             return self._refuse(node, "an operand is large and external")
+        self._external += sum(external)
         inputs = [] if waits else [None if tensor is None else tensor.numpy() for tensor in operands]
         repeating = None if waits else self._repeating(node, inputs)
         if repeating is not None:
@@ -228,7 +211,7 @@ class Folder:
         values = {name: tensor for name, tensor in zip(node.output, results, strict=False) if name}
         if is_refused_with(self.graph, values):
             return self._leave(node, _REFUSED)
-        self._growth.add(more)
+        self._growth.added += more
         return self._store(node, values)
 
     def _repeating(self, node: Node, inputs: list[np.ndarray | None]) -> ExpandedTensor | None:
@@ -299,7 +282,7 @@ class Folder:
         tensors = {name: Tensor.from_array(value) for name, value in values.items()}
         if is_refused_with(graph, tensors):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
-        self._growth.add(more)
+        self._growth.added += more
         for node in nodes:
             self._store(node, tensors)
         return None
@@ -359,14 +342,9 @@ def _is_unsized(graph: Graph, node: Node) -> bool:
 
 def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:
     """Number of bytes of each result of a node, 0 when its shape is not known."""
-    sizes: dict[str, int] = {}
-    for name in filter(None, node.output):
-        info = graph.known(name)
-        shape = None if info is None else info.static_shape
-        sizes[name] = 0
-        if info is not None and shape is not None:
-            sizes[name] = byte_size(info.dtype, math.prod(shape)) if info.dtype else 8 * math.prod(shape)
-    return sizes
+    infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
+    counts = {name: 0 if info.static_shape is None else math.prod(info.static_shape) for name, info in infos.items()}
+    return {name: byte_size(info.dtype or TensorProto.DOUBLE, counts[name]) for name, info in infos.items()}
 
 
 def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
@@ -389,8 +367,7 @@ def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
     ]
     if not wanted:
         return None
-    protos = [node.to_proto() for node in nodes]
-    return evaluate_with_onnxruntime(protos, feeds, wanted, graph.opsets, graph.model.ir_version)
+    return evaluate_with_onnxruntime([node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version)
 
 
 def _is_unsure(info: Info | None) -> bool:

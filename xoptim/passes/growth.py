@@ -4,8 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from itertools import accumulate
+from typing import Any, Final
 
+from xoptim.facts.protos import replace_items
 from xoptim.facts.words import byte_amount
 from xoptim.graph.expanded import ExpandedTensor
 from xoptim.graph.graph import Graph
@@ -46,17 +48,11 @@ def allowed_growth(choice: int | str | None, size: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """The nodes that were left unfolded because of the size of their results.
+    """The nodes that were left unfolded because of the size of their results."""
 
-    Attributes:
-        operators: number of nodes by operator.
-        size: bytes that folding them would add.
-        allowed: bytes that folding may add.
-    """
-
-    operators: dict[str, int]
-    size: int
-    allowed: int
+    operators: dict[str, int]  # number of nodes by operator
+    size: int  # bytes that folding them would add
+    allowed: int  # bytes that folding may add
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -64,37 +60,27 @@ class Unfolded:
 
 
 class Growth:
-    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit (see `allowed_growth`).
-
-    ``size`` is the bytes of the constants of the model as it was given, ``added`` the bytes that folding has added to it
-    before.
-    """
+    """Counts the bytes that folding adds to a model, and refuses what exceeds the limit (see `allowed_growth`)."""
 
     def __init__(self, choice: int | str | None, size: int, added: int = 0) -> None:
-        self.given = size
-        """Bytes of the constants of the model as it was given."""
-        self.added = added
-        """Bytes that folding has added."""
+        self.given = size  # bytes of the constants of the model as it was given
+        self.added = added  # bytes that folding has added; those that it freed are subtracted
         self.allowed = allowed_growth(choice, size)
+        # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
-        """Bytes that all constants of the model may have, ``None`` for any number."""
         self._spares_copies = choice is None
         self._refused: dict[Node, int] = {}
+        # Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes
         self.is_sparing = False
-        """Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes."""
-        self.has_postponed = False
-        """Whether a result was refused meanwhile, which is asked for again when nothing is postponed."""
-        self.oversized: set[Node] = set()
-        """Nodes whose result was computed and is too large."""
+        self.has_postponed = False  # whether a result was refused meanwhile, which is asked for again when nothing is postponed
+        self.oversized: set[Node] = set()  # nodes whose result was computed and is too large
 
     def admits(self, node: Node, more: int, copied: int = 0, *, postpones: bool = True) -> bool:
         """Whether a node may be replaced by its results.
 
-        Args:
-            node: the node.
-            more: bytes that its results, and other results that are not stored yet, take beyond those that they replace.
-            copied: bytes of a result when an operand of as many bytes stays in the model.
-            postpones: whether a large result may wait; one that is computed already does not.
+        ``more`` is the bytes that its results, and others that are not stored yet, take beyond those that they replace;
+        ``copied`` the bytes of a result when an operand of as many bytes stays in the model. With ``postpones`` a large result
+        may wait; one that is computed already does not.
         """
         if postpones and self.is_sparing and self.allowed is not None and more > max(_SMALL, self.allowed // _LARGE):
             self.has_postponed = True
@@ -106,10 +92,6 @@ class Growth:
         self._refused[node] = more
         self.has_postponed |= self.is_sparing
         return False
-
-    def add(self, size: int) -> None:
-        """Count bytes that were added, or freed when the number is negative."""
-        self.added += size
 
     def refuse(self, node: Node, more: int) -> None:
         """Count a node that stays because its result does not fit into the model."""
@@ -145,14 +127,6 @@ def copied(graph: Graph, node: Node, size: int) -> int:
     return 0
 
 
-class _Kept(NamedTuple):
-    """A partly kept constant, the graph that holds it, and its name."""
-
-    tensor: ExpandedTensor
-    graph: Graph
-    name: str
-
-
 def stored_bytes(model: Model) -> int:
     """Bytes of the constants of a model; of those that repeat along axes, bytes of the part that is kept."""
     return sum(tensor.stored_bytes for graph in model.graphs() for tensor in graph.initializers.values())
@@ -180,14 +154,13 @@ class NoteGrowth(Step):
 
     def run(self, model: Model) -> int:
         """Write the entry; returns 0, since nothing changes that is computed."""
-        kept = [each for each in model.shell.metadata_props if each.key != _ENTRY]
-        del model.shell.metadata_props[:]
-        model.shell.metadata_props.extend(kept)
+        entries = model.shell.metadata_props
+        replace_items(entries, [each for each in entries if each.key != _ENTRY])
         if self.growth.unfolded() is not None:
             # As they are written: partly held constants are whole in the file.
             size = sum(tensor.nbytes for graph in model.graphs() for tensor in graph.initializers.values())
             text = f"{self.growth.given} bytes of constants given, {self.growth.added} added, {size} in all"
-            model.shell.metadata_props.add(key=_ENTRY, value=text)
+            entries.add(key=_ENTRY, value=text)
         return 0
 
 
@@ -197,7 +170,7 @@ def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
     Returns the nodes, and the bytes of their results. All other constants are stored whole when the model is exported.
     """
     kept = [
-        _Kept(tensor, graph, name)
+        (tensor, graph, name)
         for graph in model.graphs()
         for name, tensor in graph.initializers.items()
         if isinstance(tensor, ExpandedTensor) and graph.is_needed(name) and not graph.is_output(name)
@@ -205,13 +178,8 @@ def write_expanded(model: Model, limit: int | None) -> dict[Node, int]:
     if limit is None or not kept:
         return {}
     memory_budget = limit - stored_bytes(model)
-    large: set[tuple[Graph, str]] = set()
-    for each in sorted(kept, key=lambda each: each.tensor.nbytes):
-        more = each.tensor.nbytes - each.tensor.stored_bytes
-        if large or more > memory_budget:
-            large.add((each.graph, each.name))
-        else:
-            memory_budget -= more
-    written = [each for each in kept if (each.graph, each.name) in large]
-    written.sort(key=lambda each: (min(node.label for node in readers(each.graph, each.name)), each.name))
+    kept.sort(key=lambda each: each[0].nbytes)
+    sums = accumulate(tensor.nbytes - tensor.stored_bytes for tensor, _, _ in kept)
+    written = [each for each, more in zip(kept, sums, strict=True) if more > memory_budget]
+    written.sort(key=lambda each: (min(node.label for node in readers(*each[1:])), each[2]))
     return {tensor.write(graph, name): tensor.nbytes for tensor, graph, name in written}

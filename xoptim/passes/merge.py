@@ -1,6 +1,6 @@
 """Merge equal nodes, equal constants, and integer results that are proved equal through shapes."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.parts import SAMPLES
 from xoptim.graph.redirect import can_redirect, can_rename, redirect
 from xoptim.graph.tensors import Tensor
+from xoptim.graph.walk import around
 from xoptim.passes.graph_pass import GraphPass
 
 _SMALL = 64
@@ -173,16 +174,10 @@ def _small_constants(graph: Graph) -> dict[object, str]:
 def _name_outside(graph: Graph, body: Graph, name: str, constants: Mapping[object, str]) -> str | None:
     """The name in a graph, or around it, of an operand of a node of a subgraph; ``None`` for what the subgraph computes."""
     scope = body.scope(name) if name else graph
-    if scope is graph or scope is None or scope in _around(graph):
+    if scope is graph or scope is None or scope in around(graph):
         return name
     tensor = scope.initializers.get(name)
     return constants.get(tensor.key()) if tensor is not None and tensor.nbytes <= _SMALL else None
-
-
-def _around(graph: Graph) -> Iterator[Graph]:
-    while graph.parent is not None:
-        graph = graph.parent
-        yield graph
 
 
 def _merge_value(graph: Graph, node: Node, info: Info, values: dict[object, str], former: dict[str, str]) -> bool:

@@ -12,7 +12,7 @@ from xoptim.graph.export import value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.preparation.ports import all_graphs, defined_names, fed_inputs
+from xoptim.preparation.ports import all_graphs, fed_inputs
 
 
 def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tuple[int, list[str]]:
@@ -53,16 +53,12 @@ def _leading(value: ValueInfoProto) -> int:
 
 def _free_reshapes(proto: ModelProto, graph: Graph, name: str, size: int) -> int:
     """Free the Reshapes of operands that are known to depend on the dimension; returns how many."""
-    names = defined_names(proto)
     count = 0
     for node, written in zip(graph.nodes, proto.graph.node, strict=True):
         shape = _fixed_shape(graph, node, name, size)
         if shape is None:
             continue
-        fresh = f"{written.input[1]}_free"
-        while fresh in names:
-            fresh += "_"
-        names.add(fresh)
+        fresh = graph.names.fresh(f"{written.input[1]}_free")
         proto.graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), fresh))
         written.input[1] = fresh
         count += 1

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import inner_graphs
+from xoptim.facts.protos import every_node, inner_graphs, own_names
 from xoptim.facts.words import meant
 from xoptim.graph.export import value_info
 from xoptim.graph.load import load_model
@@ -49,21 +49,11 @@ def fed_inputs(proto: ModelProto) -> list[ValueInfoProto]:
 
 def defined_names(proto: ModelProto) -> set[str]:
     """All names of values in the main graph and its subgraphs."""
-    names: set[str] = set()
-    for graph in (proto.graph, *inner_graphs(proto.graph.node)):
-        names.update(value.name for value in graph.input)
-        names.update(tensor.name for tensor in graph.initializer)
-        names.update(tensor.values.name for tensor in graph.sparse_initializer)
-        names.update(name for node in graph.node for name in node.output if name)
-    return names
+    return set().union(*map(own_names, (proto.graph, *inner_graphs(proto.graph.node)))) - {""}
 
 
 def named(proto: ModelProto, kind: str, name: str) -> ValueInfoProto:
-    """The input or output of a name.
-
-    Raises:
-        ModelError: there is none.
-    """
+    """The input or output of a name; raises `ModelError` when there is none."""
     values = proto.graph.input if kind == "input" else proto.graph.output
     found = next((value for value in values if value.name == name), None)
     if found is None:
@@ -149,15 +139,13 @@ def strip(proto: ModelProto) -> None:
     proto.ClearField("doc_string")
     for function in proto.functions:
         _clear(function)
-    graphs = list(all_graphs(proto))
-    for graph in graphs:
+    for graph in all_graphs(proto):
         for part in (graph, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
             _clear(part)
-    for nodes in (*(graph.node for graph in graphs), *(function.node for function in proto.functions)):
-        for node in nodes:
-            _clear(node)
-            for attribute in node.attribute:
-                attribute.ClearField("doc_string")
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
+        for node in every_node(nodes):
+            for part in (node, *node.attribute):
+                _clear(part)
 
 
 def _clear(part: Message) -> None:

@@ -39,10 +39,8 @@ class Preparation:
     def apply(self, proto: ModelProto, base_dir: Path | None = None) -> None:
         """Change a model in place, in the order of the attributes; ``keep_outputs`` comes before ``drop_outputs``.
 
-        Only ``free`` is left out, which makes another model: see `xoptim.api.preparing.freed`.
-
-        Raises:
-            ModelError: a name or a size does not fit the model.
+        Only ``free`` is left out, which makes another model: see `xoptim.api.preparing.freed`. Raises `ModelError` when a name
+        or a size does not fit the model.
         """
         if self.fix:
             fix_sizes(proto, self.fix)

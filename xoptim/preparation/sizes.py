@@ -14,14 +14,9 @@ from xoptim.preparation.ports import declarations, dimensions, fed_inputs
 def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:
     """Write sizes into a model, in place: every dimension of that name becomes a number.
 
-    Args:
-        proto: the model.
-        sizes: one size by the name of a dimension (``input:axis`` for one without a name), or all sizes of an input by its
-            name; a number is one size.
-
-    Raises:
-        ModelError: a name names neither a dimension nor an input, a shape has another rank, two sizes contradict
-            each other, or a size is not a number of at least 0.
+    ``sizes`` has one size by the name of a dimension (``input:axis`` for one without a name), or all sizes of an input by its
+    name; a number is one size. Raises `ModelError` when a name names neither a dimension nor an input, a shape has another
+    rank, two sizes contradict each other, or a size is not a number of at least 0.
     """
     inputs = {value.name: value for value in fed_inputs(proto)}
     named = {dim.dim_param for value in inputs.values() for dim in dimensions(value.type) if dim.dim_param}

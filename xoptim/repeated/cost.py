@@ -142,12 +142,8 @@ def slowest(
 ) -> tuple[float, float]:
     """Nanoseconds that nodes, and those that replace them, take at the size at which the replacement is slowest in proportion.
 
-    Args:
-        before: the graph and its nodes.
-        after: the edit, and the nodes that are made in it.
-        near: nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute one
-            within the other, but not together with a stack.
-        costs: of the execution provider.
+    ``near`` are nodes of the graph that read the results of the nodes, and those that the nodes read: onnxruntime may compute
+    one within the other, but not together with a stack.
     """
     sizes = _SIZES if _is_open(*before) or _is_open(*after) else _SIZES[:1]
     times = []
@@ -189,8 +185,7 @@ def _within_others(scope: Graph, nodes: Collection[Node]) -> Iterator[Node]:
     reads = Counter(name for node in nodes for name in node.input)
     fused: dict[Node, None] = {}
     for node in nodes:
-        operands = [producers.get(name) for name in node.input]
-        for operand in operands:
+        for operand in map(producers.get, node.input):
             if operand is None or (reads[operand.output[0]] > 1 and operand.op_type != "Sigmoid"):
                 continue
             is_matrix = is_product(operand) and len(scope.info_of(operand.input[1]).shape or ()) == 2

@@ -18,17 +18,13 @@ _NONE: Final = None
 
 @dataclass(eq=False)
 class Group:
-    """Nodes that are computed together.
+    """Nodes that are computed together."""
 
-    Attributes:
-        level: number of nodes on the longest path to each of them; equal for all, so that none depends on another.
-        operands: for each node, in the order of the lanes, its operands; if the operator is commutative, in the order in which
-            they are alike. The last Add of a sum has all terms of it.
-        lane: for each result its place among the results of its node, and its lane.
-    """
-
-    level: int
+    level: int  # number of nodes on the longest path to each of them; equal for all, so that none depends on another
+    # For each node, in the order of the lanes, its operands; if the operator is commutative, in the order in which they are
+    # alike. The last Add of a sum has all terms of it
     operands: dict[Node, tuple[str, ...]] = field(default_factory=dict)
+    # For each result its place among the results of its node, and its lane
     lane: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -99,8 +95,7 @@ class _Colours:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._classes: dict[Hashable, int] = {_NONE: 0}
-        self._parts: dict[int, int] = {}
-        """The colour of each Slice without a peer, as a part of its value."""
+        self._parts: dict[int, int] = {}  # the colour of each Slice without a peer, as a part of its value
         self._found: dict[str, tuple[int, int]] = {}
         self._members: Counter[int] = Counter()
 

@@ -44,9 +44,8 @@ class Outlook(NamedTuple):
         return "" if self.times is None or is_faster else f"its region does not become faster: {self}"
 
     def __str__(self) -> str:
-        times = (
-            "" if self.times is None else ", {:.1f} us for {:.1f} us (estimated)".format(*(t / 1e3 for t in self.times[::-1]))
-        )
+        apart, together = (time / 1e3 for time in self.times or (0.0, 0.0))
+        times = f", {together:.1f} us for {apart:.1f} us (estimated)" if self.times is not None else ""
         return f"{self.nodes[1]} nodes for {self.nodes[0]}{times}"
 
 

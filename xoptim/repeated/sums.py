@@ -62,8 +62,7 @@ class Sums:
                 level = 1 + max((self._level.get(name, 0) for name in (reads(node) if node.bodies else node.input)), default=0)
             self.levels[node] = level
             self._level.update(dict.fromkeys(node.output, level))
-        self._whole: dict[Node, Node] = {}
-        """The last Add of each sum of several, for those before it."""
+        self._whole: dict[Node, Node] = {}  # the last Add of each sum of several, for those before it
         for last, found in self._found.items():
             for node in found.nodes:
                 if node is not last:
@@ -110,8 +109,7 @@ class Sums:
                 for own, rest in (pair.like, pair.like[::-1]):
                     if self._kind(own) == kind:
                         return self._closed(node, self._unpaired(pair, own, rest, kind).take(self._taken(name, kind)))
-        level = max(self._level.get(first, 0), self._level.get(second, 0))
-        return _Sum(None, [first, second], [], [node], level)
+        return _Sum(None, [first, second], [], [node], max(self._level.get(first, 0), self._level.get(second, 0)))
 
     def _closed(self, node: Node, found: _Sum) -> _Sum:
         found.nodes.append(node)

@@ -31,13 +31,10 @@ class StackWriter:
         self.graph = graph
         self.edit = edit
         self.op: Any = OpBuilder(lambda: edit, lambda edit, node: edit.collect(node))
-        self._lane: dict[str, tuple[str, int]] = {}
-        """The stack and the lane of each result."""
-        self._size: dict[str, int] = {}
-        """The number of lanes of each stack."""
+        self._lane: dict[str, tuple[str, int]] = {}  # the stack and the lane of each result
+        self._size: dict[str, int] = {}  # the number of lanes of each stack
         self._columns: dict[tuple[str, ...], str] = {}
-        self._alone: set[str] = set()
-        """Lanes that are results by themselves too."""
+        self._alone: set[str] = set()  # lanes that are results by themselves too
 
     def write(self, group: Group) -> None:
         """Write a group whose operands outside of it are written."""
@@ -89,8 +86,7 @@ class StackWriter:
 
     def join(self, node: Node) -> bool:
         """Write a node that reads lanes of one stack only as one that reads the stack, if there is an operator for it."""
-        stacks = {self._lane[name][0] if name in self._lane else "" for name in node.input}
-        (stack, *others) = stacks
+        (stack, *others) = {self._lane[name][0] if name in self._lane else "" for name in node.input}
         rule = None if node.domain else JOINING.get(node.op_type)
         if rule is None or not stack or others or len(node.input) < 2:
             return False
@@ -247,8 +243,7 @@ def _gemm(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str
     form = np.transpose if group.first.get_attribute("transB") else np.asarray
     names = group.columns[1]
     weights = form(writer.array(names[0])) if len(set(names)) == 1 else writer.stored(names, form)
-    product = writer.op.MatMul(operands[0][0], weights)
-    return _plus(writer, product, operands[1:], 2)
+    return _plus(writer, writer.op.MatMul(operands[0][0], weights), operands[1:], 2)
 
 
 def _gather(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str:

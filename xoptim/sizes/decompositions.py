@@ -1,7 +1,7 @@
 """Decompose an expression of sizes into one operation on simpler expressions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from xoptim.facts.dims import Dim, SymbolicDim, as_integer, before_wrapping, exact_quotient, is_nonzero
 from xoptim.facts.polynomials import Atom
@@ -75,7 +75,7 @@ def _of_polynomial(dim: SymbolicDim) -> Iterator[Operation]:
     else:
         factor = content(dim) * (1 if dim.terms[0][1] > 0 else -1)
         if factor != 1:
-            yield Operation("Mul", _of(exact_quotient(dim, factor)), factor)
+            yield Operation("Mul", cast(Dim, exact_quotient(dim, factor)), factor)  # the coefficients have this factor
         yield from _factors(dim)
     if len(dim.terms) + bool(dim.constant) > 1:
         terms = dim.terms if len(dim.terms) <= _MOST_TERMS else (dim.terms[0], dim.terms[-1])
@@ -93,8 +93,3 @@ def _factors(dim: SymbolicDim) -> Iterator[Operation]:
         rest = exact_quotient(dim, factor)
         if rest is not None and rest != 1:
             yield Operation("Mul", rest, factor)
-
-
-def _of(quotient: Dim | None) -> Dim:
-    assert quotient is not None  # the coefficients have this factor
-    return quotient

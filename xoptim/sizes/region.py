@@ -8,6 +8,7 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.info import Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import around
 
 Key = tuple[int, tuple[Dim, ...]]
 """A value of 64-bit integers: its rank, 0 or 1, and its elements."""
@@ -53,13 +54,11 @@ class Region:
         return graph.is_output(name) or graph.is_captured(name) or name in graph.pinned
 
     def _inputs(self) -> Iterator[tuple[str, Shape]]:
-        scope: Graph | None = self.graph
-        while scope is not None:
+        for scope in (self.graph, *around(self.graph)):
             for name in scope.inputs:
                 info = scope.info_of(name)
                 if info.shape and info.is_tensor:
                     yield name, info.shape
-            scope = scope.parent
 
     def _measure(self, name: str, inside: set[Node]) -> None:
         graph = self.graph
