@@ -262,7 +262,7 @@ InstanceNormalization (float[ROWS,64,28,28] x, float[64,1,1] S, float[64,1,1] O)
     float e = {0.00001}>
     { m = ReduceMean(x, i) d = Sub(x, m) q = Mul(d, d) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) t = Div(d, s)
     p = Mul(t, S) y = Add(p, O) }
-Int8Convolution (float[ROWS,64,28,28] x, float[64,64,3,3] W, float[64,64,3,3] K) => (y) <float l = {-8}, float h = {8}>
+Int8Layer (float[ROWS,64,28,28] x, float[64,64,3,3] W, float[64,64,3,3] K) => (y) <float l = {0}, float h = {6}>
     { a = Clip(x, l, h) b = Conv <pads = [1, 1, 1, 1]> (a, W) c = Clip(b, l, h) d = Conv <pads = [1, 1, 1, 1]> (c, K)
     y = Clip(d, l, h) }
 LRNConv (float[ROWS,64,28,28] x) => (y) { y = LRN <size = 5> (x) }

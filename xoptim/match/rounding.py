@@ -48,12 +48,10 @@ class RangedPattern(RoundingPattern):
         ranges: of the numbers of tensors on samples, by their names.
 
     Class attributes:
-        operators: the types of the operators that are rounded.
-        goes_along: whether the operator saves nothing alone, and is rounded where everything that it reads is.
+        operators: the types of the operators with weights. What it rounds besides them saves nothing alone.
     """
 
     operators: ClassVar[tuple[str, ...]]
-    goes_along: ClassVar[bool] = False
     ranges: Mapping[str, Range] = MappingProxyType({})
 
     def __init__(self, only: Collection[str] | None = None, ranges: Mapping[str, Range] | None = None) -> None:

@@ -17,7 +17,6 @@ from xoptim.precision.products import Product, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.validate.report import ValidationReport
 
-
 _AFTERWARDS: Final = ("FusedConv",)
 """Patterns that join operators between which numbers may be rounded."""
 

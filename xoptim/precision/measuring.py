@@ -70,8 +70,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
     ranges = _ranges(model, folder, samples, precision, settings)
     rounded, found = round_products(model, folder, resolve(precision.scheme), None, options.provider, ranges)
-    along = {cls.name() for cls in patterns if issubclass(cls, RangedPattern) and cls.goes_along}
-    products, parts = find_products(model, rounded, found, along)
+    products, parts = find_products(model, rounded, found)
     if all(each.reads for each in products):
         raise ChoiceError(_nothing(model, precision.scheme, samples))
     how.on_step("measuring products with fewer bits")
@@ -99,8 +98,7 @@ def _ranges(
 ) -> Mapping[str, Range]:
     """The ranges of tensors that a pattern of the scheme needs, which random samples do not tell."""
     ranged = [cls for cls in rounding_patterns(precision.scheme) if issubclass(cls, RangedPattern)]
-    first = {op_type for cls in ranged if not cls.goes_along for op_type in cls.operators}
-    if samples.are_random or not any(node.op_type in first for node in model.graph.node):
+    if samples.are_random or not any(node.op_type in cls.operators for cls in ranged for node in model.graph.node):
         return {}
     op_types = {op_type for cls in ranged for op_type in cls.anchors}
     feeds = [samples.feeds[place] for place in samples.to_choose]

@@ -1,7 +1,7 @@
 """The products of a model that can be rounded: where they are, what they cost, and what fewer bits save."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def round_products(
 
 
 def find_products(
-    model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str], along: Collection[str]
+    model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str]
 ) -> tuple[list[Product], dict[str, Part]]:
     """The products of a model, and the nodes that compute each with fewer bits.
 
@@ -125,7 +125,6 @@ def find_products(
         model: the model.
         rounded: the model with all products rounded.
         found: for each result that was rounded the name of the pattern.
-        along: names of the patterns that round what saves nothing alone.
     """
     parts = replaced_parts(model, rounded, found)
     nodes = {name: node for node in model.graph.node for name in node.output}
@@ -135,22 +134,14 @@ def find_products(
             name = nodes[name].input[0]
         return name
 
-    def reads(result: str) -> tuple[str, ...]:
-        return tuple(sorted({source(name) for name in parts[result].reads if name not in stored}))
+    def product(result: str, part: Part) -> Product:
+        node, shape = nodes[result], _weights_shape(part)
+        reads = {source(name) for name in part.reads if name not in stored} if shape == (0, 0) else ()
+        return Product(result, node.name, found[result], node.op_type, shape, tuple(sorted(reads)))
 
     stored = {tensor.name for tensor in model.graph.initializer}
-    places = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
-    return [
-        Product(
-            result,
-            nodes[result].name,
-            found[result],
-            nodes[result].op_type,
-            _weights_shape(part),
-            reads(result) if found[result] in along else (),
-        )
-        for result, part in sorted(parts.items(), key=lambda item: places[item[0]])
-    ], parts
+    places = {name: place for place, name in enumerate(nodes)}
+    return [product(*item) for item in sorted(parts.items(), key=lambda item: places[item[0]])], parts
 
 
 def with_followers(chosen: Iterable[str], products: Iterable[Product]) -> list[str]:
@@ -169,7 +160,7 @@ def with_followers(chosen: Iterable[str], products: Iterable[Product]) -> list[s
 
 def _weights_shape(part: Part) -> tuple[int, int]:
     """The terms and the columns of the integers, which are the largest constant."""
-    largest = max((tensor.dims for tensor in part.stored), key=math.prod)
+    largest = max((tensor.dims for tensor in part.stored), key=lambda dims: (math.prod(dims), len(dims)))
     if len(largest) == 2:
         return largest[0], largest[1]
     return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)

@@ -1,0 +1,184 @@
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.kernels import has_kernel
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
+from xoptim.match.rounding import RangedPattern
+
+from .._folding import constant
+from .._nodes import is_op
+from ._rounding import LARGEST, Rounded, Steps, columns_to_int8, is_roundable, steps
+
+_ALONG: Final = ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "GlobalAveragePool")
+"""Operators without weights, which have kernels for integers."""
+_ACTIVATIONS: Final = ("Relu", "Clip")
+"""Functions that runtimes join with the operator before them: their results are rounded, and not what they read."""
+_RANGES: Final = {"Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0), "Softmax": (0.0, 1.0), "Tanh": (-1.0, 1.0)}
+_MOST_BIAS = 2.0**29
+"""Largest integer of a bias, so that sums stay within 32 bits."""
+
+
+class Int8LayerPattern(RangedPattern):
+    """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(DequantizeLinear(QuantizeLinear(x)), …)))
+
+    What: rounds a tensor, constant weights and the result of a convolution to 8 bits, the bias to 32 bits, in the form from
+    which runtimes make convolutions of integers; and so Add, Mul, Concat, Sigmoid, LeakyRelu and GlobalAveragePool, so that
+    nothing between two convolutions is left in floats. The result is rounded after a Relu or Clip, if one alone reads it.
+    Weights have a scale for each channel; tensors have one that samples determine, or the bounds of a Clip, Sigmoid, Softmax
+    or Tanh.
+    Why: where the processor multiplies integers of 8 bits, networks of convolutions take a third of the time
+    (docs/payoff.md). Weights take a quarter of the bytes.
+    Refuses when:
+    1. a tensor is constant or not of 32-bit floats, or weights and bias are not constants that are finite.
+    2. it is the operator before an activation that is rounded, or an activation of something else.
+    3. the range of a tensor is not known, or one point, or leaves the type.
+    4. the provider has no kernel that quantizes.
+    """
+
+    phase = "target"
+    providers = ("cpu",)
+    bits = 8
+    min_opset = 13
+    tags = ("int8", "extra")
+    operators = ("Conv",)
+    anchors = (*operators, *_ALONG, *_ACTIVATIONS)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        layer = g.node_before(node.input[0]) if is_op(node, *_ACTIVATIONS) else node
+        if not is_op(layer, *self.operators, *_ALONG) or (layer is not node and not g.is_exclusive(node.input[0])):  # (2)
+            return self.none(node, msg="an activation of something else")
+        if layer is node and g.is_exclusive(node.output[0]) and is_op(g.next_nodes(node.output[0])[0], *_ACTIVATIONS):  # (2)
+            return self.none(node, msg="the result of the activation is what can be rounded")
+        names = [*_tensors(layer), node.output[0]]
+        if any(g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT for name in names):  # (1)
+            return self.none(node, msg="not tensors of 32-bit floats")
+        found = [self._steps(g, name) for name in names]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):  # (3)
+            return self.none(node, msg="the ranges of the tensors are not known, or too small or too large")
+        if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (4)
+            return self.none(node, msg="no kernel that quantizes")
+        stored = _weights(g, layer, known[0]) if layer.op_type in self.operators else []
+        if stored is None:  # (1)
+            return self.none(layer, msg="weights that do not fit")
+        return MatchResult(self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored))
+
+    def _steps(self, g: GraphView, name: str) -> Steps | None:
+        given = self.ranges.get(name) or _given_range(g, name)
+        return None if given is None else steps(*given)
+
+    def _replace(self, found: list[Steps], stored: list[Rounded], g: PatternRewriter, layer: Node, *after: Node) -> list[Node]:
+        *read, result = found
+        operands = [g.op.DequantizeLinear(*_quantized(g, name, each)) for name, each in zip(_tensors(layer), read, strict=True)]
+        for name, numbers in zip(layer.input[len(read) :], stored, strict=False):
+            integers = g.make_initializer("", numbers.integers, source=name)
+            scales = g.make_initializer("", numbers.scales, source=f"{name}_scales")
+            operands.append(g.op.DequantizeLinear(integers, scales, axis=0))
+        y = _written(g, layer, operands)
+        for node in after:
+            y = _written(g, node, [y, *node.input[1:]])
+        last = _quantized(g, y, result)
+        return [*g.created, g.make_node("DequantizeLinear", last, (*after, layer)[0].output)]
+
+    _given = (
+        "agraph (float[n,1,h,w] a) => (float[n,2,h,w] y) <float low = {-128}, float high = {127}, "
+        "float bottom = {-16384}, float top = {16256}"
+    )
+    _stored = "float one = {1}, float more = {128}, uint8 z = {128}, int8[2,1,1,1] w = {127, -127}, float[2] t = {1, 0.5}"
+    _one = "x = Clip(a, low, high) q = QuantizeLinear(x, one, z) d = DequantizeLinear(q, one, z)"
+    _last = "m = QuantizeLinear(l, more, z) y = DequantizeLinear(m, more, z)"
+    _bounds = "<float low = {-128}, float high = {127}, float top = {255}, float most = {510}, float bottom = {-255}"
+    _ones = "float one = {1}, float two = {2}, uint8 z = {128}, uint8 o = {0}, uint8 half = {128}>"
+    _two = "agraph (float[n,4] a, float[n,4] b) => (float[n,4] y)"
+    _joined = "agraph (float[n,4] a, float[m,4] b) => (float[k,4] y)"
+    _read = (
+        "{ x = Clip(a, low, high) q = QuantizeLinear(x, one, z) d = DequantizeLinear(q, one, z) "
+        "u = Clip(b, zero, top) r = QuantizeLinear(u, one, o) e = DequantizeLinear(r, one, o)"
+    )
+    examples = (
+        Example(
+            f"{_given}, float[2,1,1,1] w = {{127, -63.5}}, float[2] b = {{3, -2}}> "
+            "{ x = Clip(a, low, high) c = Conv(x, w, b) y = Clip(c, bottom, top) }",
+            f"{_given}, {_stored}, int32[2] b = {{3, -4}}> {{ {_one} k = DequantizeLinear <axis = 0> (w, t) "
+            f"i = DequantizeLinear <axis = 0> (b, t) c = Conv(d, k, i) l = Clip(c, bottom, top) {_last} }}",
+            opset=13,
+            ranges=(("a", -128, 127),),
+        ),
+        Example(
+            f"{_given}, float[2,1,1,1] w = {{127, -63.5}}> {{ x = Clip(a, low, high) c = Conv <pads = [1, 1, 1, 1], "
+            "strides = [2, 2]> (x, w) y = Clip(c, bottom, top) }",
+            f"{_given}, {_stored}> {{ {_one} k = DequantizeLinear <axis = 0> (w, t) "
+            "c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (d, k) "
+            f"l = Clip(c, bottom, top) {_last} }}",
+            opset=13,
+            ranges=(("a", -128, 127),),
+        ),
+        Example(
+            f"{_two} {_bounds}, float zero = {{0}}> {{ x = Clip(a, low, high) u = Clip(b, zero, top) s = Add(x, u) "
+            "y = Clip(s, zero, most) }",
+            f"{_two} {_bounds}, float zero = {{0}}, {_ones} {_read} s = Add(d, e) c = Clip(s, zero, most) "
+            "m = QuantizeLinear(c, two, o) y = DequantizeLinear(m, two, o) }",
+            opset=13,
+            ranges=(("a", -128, 127), ("b", 0, 255)),
+        ),
+        Example(
+            f"{_joined} {_bounds}, float zero = {{0}}> {{ x = Clip(a, low, high) u = Clip(b, zero, top) "
+            "s = Concat <axis = 0> (x, u) y = Clip(s, bottom, top) }",
+            f"{_joined} {_bounds}, float zero = {{0}}, {_ones} {_read} s = Concat <axis = 0> (d, e) c = Clip(s, bottom, top) "
+            "m = QuantizeLinear(c, two, half) y = DequantizeLinear(m, two, half) }",
+            opset=13,
+            ranges=(("a", -128, 127), ("b", 0, 255)),
+        ),
+    )
+
+
+def _tensors(layer: Node) -> Sequence[str]:
+    """The operands that are rounded with scales of samples."""
+    return layer.input[:1] if layer.op_type in Int8LayerPattern.operators else layer.input
+
+
+def _weights(g: GraphView, layer: Node, x: Steps) -> list[Rounded] | None:
+    """Weights and bias, with a scale for each channel; ``None`` where they do not fit."""
+    names = [name for name in layer.input[1:] if name]
+    if not all(g.is_constant(name) and g.try_infer_type(name) == TensorProto.FLOAT for name in names):
+        return None
+    weights, bias = [*(constant(g, name).astype(np.float64) for name in names), None][:2]
+    assert weights is not None
+    if not weights.size or not all(is_roundable(each) for each in (weights, bias) if each is not None):
+        return None
+    step = float(x.scale)
+    least = 0.0 if bias is None else np.abs(bias) / (step * _MOST_BIAS)
+    found = columns_to_int8(weights.reshape(len(weights), -1).T, least)
+    integers = np.ascontiguousarray(found.integers.T).reshape(weights.shape)
+    products = found.scales * np.float64(step)
+    if not ((products > 1 / LARGEST) & (products < LARGEST)).all():
+        return None
+    rounded = [Rounded(integers, found.scales)]
+    if bias is not None:
+        rounded.append(Rounded(np.rint(bias / products).astype(np.int32), products.astype(np.float32)))
+    return rounded
+
+
+def _written(g: PatternRewriter, node: Node, operands: Sequence[str]) -> str:
+    """The result of a copy of a node that reads other operands."""
+    write: Callable[..., str] = getattr(g.op, node.op_type)
+    return write(*(name or None for name in operands), **node.attribute)
+
+
+def _quantized(g: PatternRewriter, name: str, found: Steps) -> tuple[str, str, str]:
+    """A tensor as integers, their scale and their zero point."""
+    scale, zero = g.make_initializer("", found.scale), g.make_initializer("", found.zero)
+    return g.op.QuantizeLinear(name, scale, zero), scale, zero
+
+
+def _given_range(g: GraphView, name: str) -> tuple[float, float] | None:
+    """The range of a tensor that its operator gives."""
+    node = g.node_before(name)
+    if is_op(node, "Clip") and len(node.input) == 3:
+        low, high = (g.get_computed_constant(bound) for bound in node.input[1:])
+        return None if low is None or high is None else (float(low.item()), float(high.item()))
+    return None if node is None or node.domain else _RANGES.get(node.op_type)
