@@ -1,4 +1,4 @@
-"""Random networks of products, tables and what lies between them; the integers must compute what rounded floats compute.
+"""Random networks of products, tables, convolutions and what lies between them; integers compute what rounded floats compute.
 
 python -m tests.precision.drawing 5000
 """
@@ -15,11 +15,16 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support import run
 from xoptim.diagnose.each import EachCheck
 from xoptim.engine.options import OptimizationOptions
+from xoptim.match.rounding import Range
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.measuring import integer_patterns, rounding_patterns
+from xoptim.precision.metrics import error
 from xoptim.precision.options import Scheme
 from xoptim.precision.products import round_products
+from xoptim.precision.values import calibrated
+from xoptim.validate.errors import RunError
 from xoptim.validate.options import ValidationOptions
+from xoptim.validate.session import SessionSettings
 
 _WIDTHS: Final = (16, 32, 33, 64)
 _ROWS: Final = 256
@@ -117,28 +122,129 @@ class Drawing:
         return {"x": self.numbers.standard_normal(shape).astype(np.float32)}
 
 
-def fault(seed: int, scheme: Scheme) -> str:
+class Images(Drawing):
+    """A network of convolutions that grows node by node.
+
+    Args:
+        seed: of all choices and numbers.
+    """
+
+    def kernel(self, channels: int, features: int, group: int, axes: int) -> str:
+        """The weights of a convolution, of any kind."""
+        window = [self.rng.choice((1, 2, 3))] * axes
+        flat = self.stored[self.weights(features, channels // group * int(np.prod(window)))]
+        moderate = np.where(np.abs(flat) > 100, 1, flat)  # beside large numbers, 8 bits have no place for others
+        return self.store(moderate.reshape(features, channels // group, *window))
+
+    def convolution(self, x: str, channels: int, features: int) -> str:
+        """A convolution with any attributes that keep tensors from becoming empty."""
+        axes, group = self.rank - 2, self.rng.choice((1, 1, 2, channels if channels == features else 1))
+        kernel = self.kernel(channels, features, group, axes)
+        bias = [self.store(self.numbers.standard_normal(features).astype(np.float32))] if self.rng.random() < 0.5 else []
+        attributes: dict[str, Any] = {"group": group}
+        if self.rng.random() < 0.5:
+            attributes["auto_pad"] = self.rng.choice(("SAME_UPPER", "SAME_LOWER"))
+        else:
+            attributes |= {"pads": [1] * (2 * axes), "dilations": [self.rng.choice((1, 2))] * axes}
+        if self.rng.random() < 0.3:
+            attributes["strides"] = [2] * axes
+        return self.add("Conv", [x, kernel, *bias], **attributes)
+
+    def after(self, x: str, channels: int) -> str:
+        """Something after a convolution."""
+        kind = self.rng.randrange(8)
+        if kind == 0:
+            return self.add("Clip", [x, *(self.store(np.array(bound, np.float32)) for bound in (0, self.rng.choice((1, 6))))])
+        if kind == 1:
+            return self.add("Mul", [x, self.add("Sigmoid", [x])])
+        if kind == 2:
+            return self.add("MaxPool", [x], kernel_shape=[1] * (self.rank - 2))
+        if kind == 3:
+            parts = [
+                self.store(array) for array in np.abs(self.numbers.standard_normal((4, channels)).astype(np.float32)) + 0.1
+            ]
+            return self.add("BatchNormalization", [x, *parts])
+        if kind == 4:
+            return self.add("Add", [x, self.add("Relu", [x])])
+        return self.add(self.rng.choice(("Relu", "LeakyRelu", "Sigmoid", "HardSwish", "Identity")), [x])
+
+    def model(self) -> onnx.ModelProto:
+        """The network: up to five convolutions, sums and joins of two, and perhaps a product at the end."""
+        self.rank, channels = self.rng.choice((3, 4, 4)), self.rng.choice((2, 4, 8))
+        shape: list[str | int | None] = ["n", channels, *[self.rng.choice((5, 8))] * (self.rank - 2)]
+        inputs, x = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], "x"
+        for _ in range(self.rng.randint(1, 5)):
+            features = self.rng.choice((channels, 2, 4, 8))
+            y, channels = self.after(self.convolution(x, channels, features), features), features
+            if self.rng.random() < 0.3:
+                self.ends.append(y)
+            other = self.after(self.add("Conv", [y, self.store(self._one_by_one(channels))]), channels)
+            join = self.rng.choice(("", "Add", "Concat"))
+            x = self.add(join, [y, other], **({"axis": 1} if join == "Concat" else {})) if join else y
+            channels *= 1 + (join == "Concat")
+        if self.rng.random() < 0.5:
+            flat = self.add("Flatten", [self.add("GlobalAveragePool", [x])])
+            x = self.add("Gemm", [flat, self.weights(channels, 16)])
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in dict.fromkeys((*self.ends, x))]
+        tensors = [numpy_helper.from_array(array, name) for name, array in self.stored.items()]
+        graph = helper.make_graph(self.nodes, "drawn", inputs, outputs, tensors)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+    def _one_by_one(self, channels: int) -> np.ndarray:
+        kernel: np.ndarray = self.numbers.standard_normal((channels, channels, *[1] * (self.rank - 2))).astype(np.float32)
+        return kernel
+
+
+_DRAWINGS: Final[dict[str, tuple[type[Drawing], Scheme]]] = {
+    "int8": (Drawing, "int8"),
+    "int4": (Drawing, "int4"),
+    "images": (Images, "int8"),
+}
+KINDS: Final = tuple(_DRAWINGS)
+_LARGEST: Final = 0.6
+"""The error of an output of a few layers, over its largest number, that 8 bits explain."""
+
+
+def fault(seed: int, kind: str) -> str:
     """A wrong rewrite in a random network, empty when all are right."""
-    drawing = Drawing(seed)
+    draw, scheme = _DRAWINGS[kind]
+    drawing = draw(seed)
     model = drawing.model()
     feeds = drawing.feeds(model)
-    rounded, found = round_products(model, None, rounding_patterns(scheme), None, "cpu")
+    try:
+        ranges = _ranges(model, feeds)
+    except RunError:  # a window that is larger than the image
+        return ""
+    rounded, found = round_products(model, None, rounding_patterns(scheme), None, "cpu", ranges)
     check = EachCheck(rounded, ValidationOptions(feeds=feeds))
     options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], on_application=check)
     builder = GraphBuilder(rounded, optimization_options=options)
-    before, after = (run(each, feeds) for each in (rounded, builder.to_onnx()))
+    original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
     if [each.shape for each in before] != [each.shape for each in after]:
         return f"seed {seed}: other shapes"
+    if kind == "images":
+        moved = error("largest", original, before)
+        return f"seed {seed}: the error is {moved}" if ranges and not moved <= _LARGEST else _told(seed, check)
     if scheme == "int8" and found and "MatMulInteger" not in builder.count_types() and {*found.values()} != {"Int8Table"}:
         return f"seed {seed}: nothing computes with integers"
+    return _told(seed, check)
+
+
+def _told(seed: int, check: EachCheck) -> str:
     return "; ".join(f"seed {seed}: {each}" for each in check.disagreements)
+
+
+def _ranges(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, Range]:
+    """The ranges of all tensors between operators."""
+    op_types = {node.op_type for node in model.graph.node}
+    return calibrated(model, None, op_types, [feeds], "minmax", SessionSettings())
 
 
 def main() -> None:
     """Draw networks, and print what is wrong."""
     count = int(sys.argv[1])
-    faults = [text for seed in range(count) for scheme in ("int8", "int4") if (text := fault(seed, scheme))]
-    sys.stdout.write("\n".join([*faults, f"{count} networks, {len(faults)} faults\n"]))
+    faults = [text for seed in range(count) for kind in KINDS if (text := fault(seed, kind))]
+    sys.stdout.write("\n".join([*faults, f"{count} networks of each kind, {len(faults)} faults\n"]))
 
 
 if __name__ == "__main__":
