@@ -28,6 +28,7 @@ from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+from xoptim.validate.options import ValidationOptions
 from xoptim.validate.session import Session, SessionSettings, Value
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
@@ -46,7 +47,7 @@ def others(feeds: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
 
 def lowered(path: Path, feeds: dict[str, np.ndarray], scheme: Scheme, tolerance: float) -> tuple[Proof, Lowered]:
     """The model in floats, and with fewer bits."""
-    options, how = xoptim.OptimizationOptions(), ProofOptions(whole=False)
+    options, how = xoptim.OptimizationOptions(), ProofOptions(checks=ValidationOptions(threads=1), whole=False)
     proof = prove(path, options, how)
     samples = [feeds, others(feeds, 1)]
     return proof, lower(proof, options, how, PrecisionOptions(scheme=scheme, tolerance=tolerance, feeds=samples))

@@ -31,8 +31,7 @@ class MulAttentionPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         given, shape = dict(m.attributes), g.try_infer_shape(m.q)
-        scale = given.pop("scale", None)
-        if scale is None:
+        if (scale := given.pop("scale", None)) is None:
             features = shape[-1] if shape else None
             size = features // given.get("q_num_heads", 1) if isinstance(features, int) else 0
             if size <= 0:  # (1)

@@ -175,3 +175,11 @@ def test_what_the_metadata_tell_of_another_model_is_ignored(change: str) -> None
     again, _ = optimized(once)
     assert types(again).count("ConstantOfShape") == 1
     assert len(again.metadata_props) == 1
+
+
+@pytest.mark.parametrize(("count", "is_folded"), [(1023, True), (1024, False)])
+def test_numbers_of_16_bits_stay(count: int, is_folded: bool) -> None:
+    """Only a limit that is asked for lets them be stored in 32 bits."""
+    model = with_weight("agraph (float[n,1] x) => (y) { h = Cast <to = 1> (w) y = MatMul(x, h) }", (1, count), np.float16)
+    assert types(optimized(model)[0]) == ["Cast", "MatMul"][is_folded:]
+    assert types(optimized(model, max_growth="1MB")[0]) == ["MatMul"]

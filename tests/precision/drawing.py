@@ -199,6 +199,7 @@ _DRAWINGS: Final[dict[str, tuple[type[Drawing], Scheme]]] = {
     "int8": (Drawing, "int8"),
     "int4": (Drawing, "int4"),
     "images": (Images, "int8"),
+    "float16": (Drawing, "float16"),
 }
 KINDS: Final = tuple(_DRAWINGS)
 _LARGEST: Final = 0.6

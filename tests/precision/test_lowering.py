@@ -75,6 +75,19 @@ def test_four_bits_raise_the_operator_set() -> None:
     assert sizes.count(onnx.TensorProto.INT4) == 3
 
 
+@pytest.mark.parametrize("opset", [11, 17])
+def test_sixteen_bits_are_half_of_the_bytes(opset: int) -> None:
+    model = network(layers=2, opset=opset)
+    found = lowered(model, scheme="float16", goal="speed")
+    assert not found.fault
+    assert set(found.rounded.values()) == {"Float16Weights"}
+    assert len(found.rounded) == 3  # the last product has 512 numbers
+    assert found.proof.proto.ByteSize() < 0.56 * model.ByteSize()
+    assert 0 < found.error < 2e-3
+    again = xoptim.optimize(found.proof.proto)
+    assert again.ByteSize() < 0.56 * model.ByteSize()
+
+
 def test_operators_of_onnxruntime() -> None:
     found = lowered(network(layers=2), "default+onnxruntime", tolerance=0.5)
     counts = operators(found.proof.proto)
@@ -156,7 +169,7 @@ def test_values_that_do_not_fit() -> None:
     [
         ({"tolerance": 0}, "a tolerance is a fraction between 0 and 1"),
         ({"tolerance": 2}, "a tolerance is a fraction between 0 and 1"),
-        ({"scheme": "int2"}, "precision is int8 or int4, not 'int2'"),
+        ({"scheme": "int2"}, "a precision is int8, int4, float16, not 'int2'"),
         ({"metric": "mean"}, "a metric is largest, rms, choice, not 'mean'"),
         ({"goal": "both"}, "a goal is speed or size, not 'both'"),
     ],

@@ -21,12 +21,14 @@ class RoundingPattern(PatternOptimization):
         only: names of results; where none of them is the first result of a node, the pattern does not match. ``None`` for all.
 
     Class attributes:
-        bits: number of bits to which operands are rounded.
+        bits: number of bits to which operands are rounded: of integers, or of the fraction of floats.
+        saves_time: whether it is worth its error only where it is faster; bytes alone are otherwise.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
 
     bits: ClassVar[int]
+    saves_time: ClassVar[bool] = True
     only: Collection[str] | None = None
 
     def __init__(self, only: Collection[str] | None = None) -> None:

@@ -32,6 +32,8 @@ Send: TypeAlias = Callable[..., None]
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
+_HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
+_MANY = 1024
 _AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
 """Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
 _REPEATING = frozenset(("ConstantOfShape", "Expand"))
@@ -177,6 +179,8 @@ class Folder:
             return None
         if node in self._growth.oversized:
             return self._leave(node)
+        if self._growth.spares and _widens(node, operands[0]):
+            return self._refuse(node, "numbers of 16 bits would be stored in 32 bits")
         waits = any(name in self._pending for name in node.input)
         views = None if waits else views_of(graph, node, operands)
         if views is not None:
@@ -311,6 +315,13 @@ def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool
         return True
     first = next(filter(None, node.input), "")
     return bool(first) and (first in pending or graph.tensor(first) is not None)
+
+
+def _widens(node: Node, operand: Tensor | None) -> bool:
+    """Whether a node casts many numbers of 16 bits to floats of more bits: runtimes do so when they load a model."""
+    if node.op_type != "Cast" or operand is None or operand.dtype not in _HALVES or math.prod(operand.shape) < _MANY:
+        return False
+    return node.attribute.get("to") in (TensorProto.FLOAT, TensorProto.DOUBLE)
 
 
 def _stays(graph: Graph, node: Node) -> bool:

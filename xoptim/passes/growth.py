@@ -68,7 +68,7 @@ class Growth:
         self.allowed = allowed_growth(choice, size)
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
-        self._spares_copies = choice is None
+        self.spares = choice is None  # whether what is stored once, or in fewer bits, stays so
         self._refused: dict[Node, int] = {}
         # Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes
         self.is_sparing = False
@@ -85,7 +85,7 @@ class Growth:
         if postpones and self.is_sparing and self.allowed is not None and more > max(_SMALL, self.allowed // _LARGE):
             self.has_postponed = True
             return False
-        is_copy = self._spares_copies and copied > _COPY
+        is_copy = self.spares and copied > _COPY
         if self.allowed is None or more <= _SMALL or (self.added + more <= self.allowed and not is_copy):
             self._refused.pop(node, None)
             return True

@@ -54,7 +54,7 @@ def best_attempt(
         options: by which integers are computed with.
         settings: of the sessions that are measured.
     """
-    if precision.goal == "size":
+    if precision.goal == "size" or not any(cls.saves_time for cls in rounding_patterns(precision.scheme)):
         return _attempt(found, found.products, precision, options)
     sets = [worthwhile(found.products)]
     if found.ranges:

@@ -9,6 +9,7 @@ from xoptim.catalogue.query import Query
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
+from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.attempts import best_attempt
 from xoptim.precision.measuring import integer_patterns, sensitivity
@@ -116,7 +117,8 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     """
     found = sensitivity(proof, options, how, precision)
     folder, products = found.folder, found.products
-    further = replace(options, patterns=[Query.of(options.patterns), *integer_patterns(precision.scheme)], opset=None)
+    computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(precision.scheme)]
+    further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
     how.on_step("choosing products")
     best = best_attempt(found, precision, further, replace(how.checks.settings, level="all"))
     rounded, patterns = best.rounded, best.patterns

@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.validate.session import Value
 
-Scheme: TypeAlias = Literal["int8", "int4"]
-SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4")
+Scheme: TypeAlias = Literal["int8", "int4", "float16"]
+SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4", "float16")
 Calibration: TypeAlias = Literal["minmax", "percentile", "entropy"]
 CALIBRATIONS: Final[tuple[Calibration, ...]] = ("minmax", "percentile", "entropy")
 Goal: TypeAlias = Literal["speed", "size"]
@@ -19,7 +19,8 @@ class PrecisionOptions:
     """Options of `xoptim.precision.lowering.lower`.
 
     Attributes:
-        scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4 bits.
+        scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4 bits, ``float16``
+            weights to 16 bits.
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms`` (root mean square over root
             mean square), or ``choice`` (how often another element of the last axis is the largest).
@@ -42,7 +43,7 @@ class PrecisionOptions:
     def __post_init__(self) -> None:
         """Raise ValueError for values that no model could keep."""
         if self.scheme not in SCHEMES:
-            raise ValueError(f"precision is {' or '.join(SCHEMES)}, not {self.scheme!r}")
+            raise ValueError(f"a precision is {', '.join(SCHEMES)}, not {self.scheme!r}")
         if self.metric not in METRICS:
             raise ValueError(f"a metric is {', '.join(METRICS)}, not {self.metric!r}")
         if self.goal not in ("speed", "size"):
