@@ -13,7 +13,7 @@ from xoptim.precision.options import CALIBRATIONS, SCHEMES, Calibration, Goal, P
 from .options import choice, names_of, option
 
 
-def _fraction(value: str | float) -> float:
+def fraction(value: str | float) -> float:
     """A fraction: ``0.01`` or ``1%``."""
     text = str(value).strip()
     try:
@@ -33,6 +33,13 @@ def metric_option() -> Any:
     )
 
 
+def calibration_option() -> Any:
+    """The option ``--calibration``."""
+    return choice(
+        "Let the scales of convolutions reach all numbers of the samples, or leave rare large ones out.", *CALIBRATIONS
+    )
+
+
 @dataclass(frozen=True)
 class Lowering:
     """The options for the number of bits, and for the error that is allowed."""
@@ -42,7 +49,7 @@ class Lowering:
         type=click.Choice(SCHEMES),
     )
     tolerance: float = option(
-        "Error of the results that --precision may add: 1% or 0.01.", type=_fraction, default="1%", show_default=True
+        "Error of the results that --precision may add: 1% or 0.01.", type=fraction, default="1%", show_default=True
     )
     metric: Metric = metric_option()
     goal: Goal = option(
@@ -52,9 +59,7 @@ class Lowering:
         default="speed",
         show_default=True,
     )
-    calibration: Calibration = choice(
-        "Let the scales of convolutions reach all numbers of the samples, or leave rare large ones out.", *CALIBRATIONS
-    )
+    calibration: Calibration = calibration_option()
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""

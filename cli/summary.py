@@ -134,7 +134,7 @@ def _remarks(summary: Summary) -> Iterator[str]:
     if summary.proof.each is not None:
         yield f"rewrites    {summary.proof.each.summary()}"
     if summary.lowered is not None:
-        yield from _precision(summary.lowered)
+        yield from precision_lines(summary.lowered)
     if summary.latency is not None:
         before, after = summary.latency.models
         times = f"{milliseconds(before.median)} → {milliseconds(after.median)}"
@@ -162,7 +162,7 @@ def _remarks(summary: Summary) -> Iterator[str]:
         yield f"hint        {hint}"
 
 
-def _precision(lowered: Lowered) -> Iterator[str]:
+def precision_lines(lowered: Lowered) -> Iterator[str]:
     """The lines about fewer bits: the choice, its error, the proof."""
     yield f"precision   {lowered.summary()}"
     for report in lowered.structure:

@@ -5,15 +5,19 @@ from pathlib import Path
 
 import click
 
-from xoptim import tune
+from xoptim import PrecisionOptions, tune
+from xoptim.precision.metrics import Metric
+from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport
 
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
 from ..limits import MEMORY_BOUND
+from ..lowering import calibration_option, fraction, metric_option
 from ..options import POSITIVE, command, common, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..progress import Progress
+from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
 from ..validation import Values
 
@@ -29,7 +33,26 @@ class _Choices:
     include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
     values: Values = field(default_factory=Values)
     budget: float = option("Time of the search and the proof.", type=POSITIVE, default=120, metavar="SECONDS")
+    tolerance: float | None = option("Try fewer bits too, within this error of the results: 1% or 0.01.", type=fraction)
+    metric: Metric = metric_option()
+    calibration: Calibration = calibration_option()
     as_json: bool = json_option()
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect beside others, each with the reason."""
+        return {} if self.tolerance is not None else dict.fromkeys(("metric", "calibration"), "without --tolerance")
+
+    def bits(self) -> PrecisionOptions | None:
+        """The error that fewer bits may add."""
+        if self.tolerance is None:
+            return None
+        return PrecisionOptions(
+            tolerance=self.tolerance,
+            metric=self.metric,
+            calibration=self.calibration,
+            feeds=self.values.samples(),
+            seed=self.values.seed,
+        )
 
 
 @command("tune", model=MODEL)
@@ -41,10 +64,10 @@ def tune_command(model: Path, choices: _Choices) -> int:
 
     Exit code 3 when the written model could not be validated: it is the original then.
     """
-    refuse_idle(choices.values.idle())
+    refuse_idle({**choices.values.idle(), **choices.idle()})
     target = target_of(model, choices.output, choices.in_place)
     MEMORY_BOUND.lift_for((choices.provider,))
-    options = TuneOptions(**common(TuneOptions, choices), **choices.values.read())
+    options = TuneOptions(**common(TuneOptions, choices), **choices.values.read(), precision=choices.bits())
     with Progress(enabled=not choices.as_json) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
         progress.say("writing")
@@ -76,6 +99,8 @@ def _show(report: TuningReport, written: list[Path]) -> None:
     if not report.is_faster:
         console.print("result      nothing is measurably faster than the original", highlight=False)
     console.print(f"chosen      {report.label}: {nodes}, time / original {report.ratio}", highlight=False)
+    for line in () if report.lowered is None else precision_lines(report.lowered):
+        console.print(line, highlight=False)
     searched = f"tried {len(report.trials) - 1}" + (f" of {len(report.trials) - 1 + report.left}" if report.left else "")
     rest = "" if not report.left else " (a larger --budget tries the rest)"
     console.print(f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False)

@@ -7,14 +7,17 @@ import onnx
 import pytest
 
 import xoptim
+from tests.precision.models import network, words
 from tests.support import parse
 from tests.tuning.fakes import MODEL
 from xoptim import OptimizationOptions
 from xoptim.graph.sources import Source
+from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import candidates as module
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import SELECTION, UNTOUCHED, Recipe, default_recipe
 from xoptim.validate import LoadError
+from xoptim.validate.errors import ChoiceError
 
 TARGET = "activations (onnxruntime)"
 
@@ -107,3 +110,20 @@ def test_models_that_cannot_be_made_are_not_hidden(candidates: Candidates, monke
     monkeypatch.setattr(Candidates, "_build", broken)
     with pytest.raises(LoadError, match="broken"):
         candidates.describe(Recipe())
+
+
+def test_fewer_bits() -> None:
+    precision = PrecisionOptions(goal="size", tolerance=0.5, feeds=[words()])
+    made = Candidates(Source(network(layers=1)), OptimizationOptions(), precision=precision)
+    assert "MatMulInteger" in {node.op_type for node in proto_of(made, Recipe(scheme="int8")).graph.node}
+    assert made.describe(Recipe(scheme="int8")).digest != made.describe(Recipe()).digest
+    assert made.lowered(Recipe(scheme="int8")) is made.lowered(Recipe(scheme="int8"))
+
+
+def test_fewer_bits_that_do_not_keep_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    precision = PrecisionOptions(goal="size", tolerance=1e-9, feeds=[words()])
+    made = Candidates(Source(network(layers=1)), OptimizationOptions(), precision=precision)
+    for _ in range(2):
+        with pytest.raises(ChoiceError, match="no choice within the tolerance is faster here"):
+            made.make(Recipe(scheme="int8"))
+        monkeypatch.setattr(module, "lower", None)  # the reason is known from the first time

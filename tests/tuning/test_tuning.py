@@ -9,10 +9,12 @@ import onnx
 import pytest
 
 import xoptim
+from tests.precision.models import network, words
 from tests.support import parse
 from tests.tuning.fakes import MODEL, Timed, by_groups
 from xoptim.facts.errors import ModelError
 from xoptim.optimizing import proof
+from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import TuneOptions, read_settings, settings_path
 from xoptim.tuning.choices import Choice, default_recipe
 from xoptim.tuning.tuning import Tuned, Tuner
@@ -202,3 +204,28 @@ def test_results_that_are_not_evidence(timed: Timed) -> None:
 def test_the_budget_is_positive() -> None:
     with pytest.raises(ValueError, match="positive"):
         TuneOptions(budget=0.0)
+
+
+def rounded(**options: Any) -> Tuned:
+    """A network tuned with fewer bits, whatever takes longer alone."""
+    precision = PrecisionOptions(**{"goal": "size", "tolerance": 0.5, "feeds": [words(), words(seed=1)], **options})
+    return xoptim.tune(network(layers=2), TuneOptions(threads=1, feeds=words(), precision=precision))
+
+
+def test_fewer_bits_where_they_are_faster(timed: Timed) -> None:
+    timed(lambda choice: 0.3 if choice.recipe.scheme == "int8" else 0.9)
+    found = rounded()
+    assert found.report.changes[0] == "int8"
+    assert "MatMulInteger" in types_of(found) or "DynamicQuantizeMatMul" in types_of(found)
+    assert found.report.lowered is not None
+    assert found.report.to_json()["precision"]["scheme"] == "int8"
+    assert "Int8Operands" in found.report.optimization.applied
+    assert found.report.optimization.validation[0].ok
+    assert "int4" in {trial.label for trial in found.report.trials}
+
+
+def test_floats_only_unless_asked(timed: Timed) -> None:
+    timed(lambda choice: 0.9)
+    found = xoptim.tune(network(layers=2), TuneOptions(threads=1, feeds=words()))
+    assert not {"int8", "int4"} & {trial.label for trial in found.report.trials}
+    assert found.report.to_json()["precision"] is None

@@ -10,7 +10,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import choose
-from xoptim.precision.measuring import Sensitivity, rounding_patterns
+from xoptim.precision.measuring import Sensitivity, rounding_patterns, schemes_that_save_time
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.products import Product, round_products, with_followers, worthwhile
 from xoptim.precision.times import best_times
@@ -54,7 +54,7 @@ def best_attempt(
         options: by which integers are computed with.
         settings: of the sessions that are measured.
     """
-    if precision.goal == "size" or not any(cls.saves_time for cls in rounding_patterns(precision.scheme)):
+    if precision.goal == "size" or precision.scheme not in schemes_that_save_time():
         return _attempt(found, found.products, precision, options)
     sets = [worthwhile(found.products)]
     if found.ranges:

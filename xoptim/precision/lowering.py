@@ -125,10 +125,10 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     made = prove(Source(rounded, folder), further, replace(how, each=True, on_loaded=lambda _: None))
     how.on_step("measuring the error")
     final = found.trial.error_of(made.proto, made.base_dir)
-    return Lowered(_joined(proof, made), made.reports, precision, products, patterns, final, found.samples)
+    return Lowered(joined(proof, made), made.reports, precision, products, patterns, final, found.samples)
 
 
-def _joined(first: Proof, second: Proof) -> Proof:
+def joined(first: Proof, second: Proof) -> Proof:
     """The second model, with what is known of the way from the original to the first."""
     return replace(
         second,

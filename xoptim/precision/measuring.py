@@ -13,7 +13,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
-from xoptim.precision.options import PrecisionOptions, Scheme
+from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 from xoptim.precision.products import Product, find_products, round_products
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.times import measure_products
@@ -86,6 +86,11 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
 def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:
     """The patterns that round operands."""
     return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern)]
+
+
+def schemes_that_save_time() -> tuple[Scheme, ...]:
+    """The schemes that are worth their error where they are faster."""
+    return tuple(scheme for scheme in SCHEMES if any(cls.saves_time for cls in rounding_patterns(scheme)))
 
 
 def integer_patterns(scheme: Scheme) -> list[type[Rewrite]]:

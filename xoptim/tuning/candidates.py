@@ -14,14 +14,18 @@ from xoptim.engine.environment import DebugSettings
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
+from xoptim.facts.errors import XoptimError
 from xoptim.graph.export import export_model
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import collection_paused, load_model
 from xoptim.graph.model import Model as LoadedModel
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.proof import located
+from xoptim.optimizing.proof import ProofOptions, located, prove
+from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning.choices import Recipe, groups_of
+from xoptim.validate.errors import ChoiceError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 
@@ -50,13 +54,24 @@ class Candidates:
     """Makes models from an original, and keeps the last ones.
 
     With ``inline``, calls of local functions are replaced by their bodies first. Recipes name groups of patterns of
-    ``options``.
+    ``options``; those of fewer bits are made within the error of ``precision``, on values of ``checks``.
     """
 
-    def __init__(self, source: Source, options: OptimizationOptions, *, inline: bool = False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        options: OptimizationOptions,
+        *,
+        inline: bool = False,
+        precision: PrecisionOptions | None = None,
+        checks: ValidationOptions | None = None,
+    ) -> None:
         self.source = source  # the original
         self.all_options = options  # the options that the original is optimized with when all groups of patterns run
         self._inline = inline
+        self._precision = precision or PrecisionOptions()
+        self._checks = checks or ValidationOptions()
+        self._lowered: dict[Recipe, Lowered | XoptimError] = {}
         self._made: dict[Recipe, Made] = {}
         self._models: dict[Recipe, Model] = {}
 
@@ -97,7 +112,33 @@ class Candidates:
                 model.dispose()
         return self._made[recipe]
 
+    def lowered(self, recipe: Recipe) -> Lowered:
+        """The model of a recipe with fewer bits; raises XoptimError when none is faster, or it computes something else."""
+        assert recipe.scheme is not None
+        if recipe not in self._lowered:
+            try:
+                self._lowered[recipe] = self._lower(recipe, replace(self._precision, scheme=recipe.scheme))
+            except XoptimError as error:
+                self._lowered[recipe] = error
+        found = self._lowered[recipe]
+        if isinstance(found, XoptimError):
+            raise found
+        return found
+
+    def _lower(self, recipe: Recipe, precision: PrecisionOptions) -> Lowered:
+        options, how = self.options(recipe), ProofOptions(checks=self._checks, bisect=False, whole=False)
+        found = lower(prove(self.source, *in_floats(options, how)), options, how, precision)
+        if found.fault or not found.rounded:
+            raise ChoiceError(found.fault or "no choice within the tolerance is faster here")
+        return found
+
     def _build(self, recipe: Recipe) -> Model:
+        if recipe.scheme is not None:
+            proof = self.lowered(recipe).proof
+            model = load_model(proof.proto, proof.base_dir, infer=False)
+            self._made[recipe] = _described(model, proof.proto, {})
+            model.dispose()
+            return Model(proof.proto, proof.base_dir)
         group_of = {rewrite.name(): name for name, rewrites in self.groups.items() for rewrite in rewrites}
         written: dict[str, Counter[str]] = defaultdict(Counter)
 

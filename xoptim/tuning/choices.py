@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 from xoptim.catalogue.selection import select
 from xoptim.facts.words import counted
 from xoptim.match.rewrite import Rewrite
+from xoptim.precision.options import Scheme
 from xoptim.validate.session import Level, SessionSettings
 
 SELECTION: Final = "default+onnxruntime"
@@ -34,6 +35,7 @@ class Recipe:
     without: frozenset[str] = frozenset()  # groups of patterns that do not run
     rewrites: bool = True  # whether anything runs at all; the original is left as it is otherwise
     is_raised: bool = False  # whether the original is raised to the newest operator set first
+    scheme: Scheme | None = None  # how products are rounded to fewer bits
 
 
 UNTOUCHED: Final = Recipe(rewrites=False)
@@ -68,6 +70,7 @@ class Facts:
     shares: Mapping[str, float] = field(default_factory=dict)
     threads: tuple[int, ...] = ()  # numbers of threads to try; empty when the user has chosen one
     selection: str = SELECTION  # the patterns that a recipe may use
+    schemes: tuple[Scheme, ...] = ()  # how products may be rounded
 
     def share(self, operators: Iterable[str]) -> float:
         """Share of the time of some operators together."""
@@ -130,9 +133,15 @@ def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
         yield Variation("newest operator set", _remade(choice, is_raised=True), promise=1.0, stage=0)
 
 
+def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
+    """Products rounded to fewer bits, as many as the tolerance allows."""
+    for scheme in facts.schemes if choice.recipe.rewrites and choice.recipe.scheme is None else ():
+        yield Variation(scheme, _remade(choice, scheme=scheme), promise=1.0, stage=0)
+
+
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Each group of patterns left out, or added again."""
-    for name, share in facts.groups.items() if choice.recipe.rewrites else ():
+    """Each group of patterns left out, or added again; not where each model would have to choose its bits again."""
+    for name, share in facts.groups.items() if choice.recipe.rewrites and choice.recipe.scheme is None else ():
         without = choice.recipe.without ^ {name}
         yield Variation(f"{'without' if name in without else 'with'} {name}", _remade(choice, without=without), share)
 
@@ -176,7 +185,7 @@ def threads(choice: Choice, facts: Facts) -> Iterator[Variation]:
 PATTERNS: Final[tuple[Dimension, ...]] = (single_groups,)
 """The search for a group of patterns that makes a model slower."""
 EVERYTHING: Final[tuple[Dimension, ...]] = (
-    *(whole_selection, newest_opset, *PATTERNS),
+    *(whole_selection, newest_opset, fewer_bits, *PATTERNS),
     *(single_optimizers, levels, memory_pattern, spinning, threads),
 )
 """The search for the fastest model and session. A further dimension is a field of `Recipe` and a function here."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from xoptim.bench.options import BenchOptions
+from xoptim.precision.options import PrecisionOptions
 from xoptim.validate.options import RunChanges, RunValues, ValidationOptions
 
 
@@ -16,12 +17,15 @@ class TuneOptions(RunValues):
         budget: seconds after which the search ends, with the proof if its time can be foreseen. The original and
             the result of the default patterns are measured in any case.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
+        precision: the error that fewer bits may add, on which samples; all schemes that can be faster are tried. ``None`` for
+            floats only.
     """
 
     provider: str = "cpu"
     threads: int = 0
     budget: float = 120.0
     include: tuple[str, ...] = ()
+    precision: PrecisionOptions | None = None
 
     def __post_init__(self) -> None:
         if self.budget <= 0:
@@ -45,3 +49,4 @@ class TuneChanges(RunChanges, total=False):
     threads: int
     budget: float
     include: tuple[str, ...]
+    precision: PrecisionOptions | None

@@ -6,6 +6,7 @@ from typing import Any
 
 from xoptim.bench.rounds import Ratio, ratio_json
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.precision.lowering import Lowered
 from xoptim.tuning.options import TuneOptions
 from xoptim.tuning.search import Trial
 from xoptim.tuning.settings import settings_values
@@ -30,6 +31,7 @@ class TuningReport:
     options: TuneOptions  # the options
     # Choices that would have been preferred, but were not found equal, with the reasons
     refuted: tuple[tuple[str, str], ...] = ()
+    lowered: Lowered | None = None  # the choice of bits, where products were rounded
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -53,5 +55,6 @@ class TuningReport:
             "provider": self.options.provider,
             "sizes": dict(self.sizes),
             "validation": [each.to_json() for each in self.optimization.validation],
+            "precision": None if self.lowered is None else self.lowered.to_json(),
             "refuted": [{"label": label, "reason": reason} for label, reason in self.refuted],
         }

@@ -16,6 +16,8 @@ from xoptim.facts.given import given
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions, prove
+from xoptim.precision.lowering import joined
+from xoptim.precision.measuring import schemes_that_save_time
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, selection
 from xoptim.tuning.measurement import Budget, Measurement
@@ -100,7 +102,8 @@ class Tuner:
         self._refuted: list[tuple[str, str]] = []
         self._proofs: dict[Recipe, Proof] = {}
         self._selection = selection(options.include)
-        candidates = Candidates(source, OptimizationOptions(patterns=self._selection, provider=options.provider))
+        rewriting = OptimizationOptions(patterns=self._selection, provider=options.provider)
+        candidates = Candidates(source, rewriting, precision=options.precision, checks=options.checks)
         on_step("choosing values")
         self._measurement = Measurement(candidates, options.bench, Budget(options.budget))
 
@@ -110,7 +113,8 @@ class Tuner:
         start = self._first(meter)
         self._on_step("profiling")
         studied = measurement.study((start.recipe, Recipe(), Recipe(is_raised=True)))
-        facts = replace(studied, threads=self._threads(), selection=self._selection)
+        schemes = () if self._options.precision is None else schemes_that_save_time()
+        facts = replace(studied, threads=self._threads(), selection=self._selection, schemes=schemes)
         found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         final = confirm(measurement.original, [start, found.best, measurement.original], meter, measurement.rules)
@@ -146,6 +150,10 @@ class Tuner:
         return () if self._options.threads else tuple(sorted({1, max(1, cores // 2), cores}))
 
     def _prove(self, recipe: Recipe) -> Proof:
+        if recipe not in self._proofs and recipe.scheme is not None:
+            floats = self._prove(replace(recipe, scheme=None))
+            found = floats if floats.failure else self._measurement.candidates.lowered(recipe).proof
+            self._proofs[recipe] = joined(floats, found)
         if recipe not in self._proofs:
             how = ProofOptions(checks=self._options.checks, bisect=False, on_loaded=self._on_loaded, on_step=self._on_step)
             candidates = self._measurement.candidates
@@ -161,6 +169,8 @@ class Tuner:
             if proof.failure is None or choice == original:
                 break
             self._refuted.append((labels[choice], proof.failure.summary()))
+        floats = replace(choice.recipe, scheme=None)
+        lowered = None if floats == choice.recipe else self._measurement.candidates.lowered(choice.recipe)
         trials = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
         report = TuningReport(
             trials=(Trial(labels[start], start, "start", ratios[start]), *trials),
@@ -170,7 +180,8 @@ class Tuner:
             ratio=ratios[choice],
             is_faster=is_faster(ratios[choice]),
             settings=choice.settings,
-            optimization=proof.report,
+            optimization=proof.report if lowered is None else lowered.report(self._prove(floats).report),
+            lowered=lowered,
             left=found.left,
             seconds=perf_counter() - self._began,
             sizes=self._measurement.reference.sizes,

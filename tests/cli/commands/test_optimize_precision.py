@@ -91,6 +91,7 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
     [
         (("--tolerance", "1%"), "--tolerance has no effect without --precision; leave it out"),
         (("--metric", "rms"), "--metric has no effect without --precision; leave it out"),
+        (("--calibration", "entropy"), "--calibration has no effect without --precision; leave it out"),
         (("--for", "size"), "--for has no effect without --precision; leave it out"),
         (("--precision", "int8", "--tolerance", "0"), "'0' is not a part of a whole between 0 and 1, such as 1% or 0.01"),
         (("--precision", "int8", "--tolerance", "much"), "'much' is not a part of a whole between 0 and 1, such as 1% or 0.01"),

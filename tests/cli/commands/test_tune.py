@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 import xoptim
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
+from tests.precision.models import network, words
 from tests.tuning.fakes import FakeMeter
 from xoptim.tuning.choices import Choice
 from xoptim.tuning.measurement import Measurement
@@ -83,6 +86,7 @@ def test_json(xopt: Xopt) -> None:
             "not_tried",
             "seconds",
             "budget",
+            "precision",
             "provider",
             "sizes",
             "validation",
@@ -169,3 +173,23 @@ def test_a_result_that_cannot_be_measured_is_kept_with_a_warning(xopt: Xopt) -> 
     assert code == 3
     assert "xopt: warning: not measured: " in err
     assert types_in("model.opt.onnx") == ["NoSuch"]
+
+
+def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Measurement, "meter", lambda *_: FakeMeter(lambda choice: 0.3 if choice.recipe.scheme else 0.9))
+    monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[0.5] * (len(runs) - 1)])
+    monkeypatch.setattr("xoptim.precision.times.best_times", lambda *_: [1.0, 0.5])
+    onnx.save(network(layers=1), "model.onnx")
+    np.savez("feeds.npz", **words())  # type: ignore[arg-type]
+    outcome = xopt("tune", "model.onnx", "--threads", "1", "--tolerance", "20%", "--feeds", "feeds.npz")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "\nprecision   int" in outcome.out
+    assert "of at most 20.00% (largest, 1 sample)" in outcome.out
+
+
+@pytest.mark.parametrize("option", [("--metric", "rms"), ("--calibration", "entropy")])
+def test_what_only_fewer_bits_need(xopt: Xopt, option: tuple[str, str]) -> None:
+    assert (
+        xopt("tune", write(TRANSPOSES), *option).error
+        == f"{option[0]} has no effect without --tolerance; leave it out"
+    )
