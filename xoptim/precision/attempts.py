@@ -23,6 +23,8 @@ _SLOWER: Final = (1.3, float("inf"))
 _FASTER: Final = 0.98
 """A whole that takes more than this part of the time is not worth its error."""
 _SECONDS: Final = 0.5
+_UNSEEN: Final = 0.4
+"""Part of the tolerance that is kept for values that are no samples, where there is one sample; less the more there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,13 @@ def _attempt(
     A choice is tried product by product; neighbours that are integers round at other places.
     """
     patterns, provider = rounding_patterns(precision.scheme), options.provider
-    taken = choose(found.trial, candidates, found.samples, precision.tolerance)
+    aim = precision.tolerance * (1 - _UNSEEN / len(found.samples.feeds))
+    taken = choose(found.trial, candidates, found.samples, aim)
     while True:
         names = with_followers((each.result for each in taken), found.products)
         rounded, applied = round_products(found.model, found.folder, patterns, names, provider, found.ranges)
         builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
         model = builder.to_onnx()
-        if not taken or found.trial.error_of(model, found.folder) <= precision.tolerance:
+        if not taken or found.trial.error_of(model, found.folder) <= aim:
             return Attempt(rounded, applied, model)
         del taken[-max(1, len(taken) // _PARTS) :]
