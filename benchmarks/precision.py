@@ -3,9 +3,10 @@
     python -m benchmarks.zoo models                                # small models of many architectures
     python -m benchmarks.precision models                          # --precision int8 --tolerance 2%
     python -m benchmarks.precision models --only "^bert" --scheme int4 --tolerance 0.1
-    python -m benchmarks.precision models --write                  # write the table of docs/precision.md
+    python -m benchmarks.precision models --write figures          # write the first table of docs/precision.md
+    python -m benchmarks.precision .real_models/models --write trained   # the second one, of what `make real-models` downloads
 
-A model FAMILY.NAME.EXPORTER.onnx is measured on the values in FAMILY.NAME.EXPORTER.npz. All results of a model run on one
+A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results of a model run on one
 thread of the CPU with all of onnxruntime's optimizations, in rounds of random order. Errors are the largest difference of an
 output over its largest number, on values that did not serve to choose.
 """
@@ -14,7 +15,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import numpy as np
@@ -29,6 +30,7 @@ from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 from xoptim.validate.options import ValidationOptions
+from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Session, SessionSettings, Value
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
@@ -37,41 +39,49 @@ HEAD: Final = (
     "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
 )
 Row = tuple[str, tuple[float, float, float, float, float, float, float]]
+Feeds = dict[str, Any]
 
 
-def others(feeds: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """Values of the same kind: the same numbers in another order, which no choice has seen."""
-    rng = np.random.default_rng(seed)
-    return {name: rng.permuted(value, axis=-1) if value.ndim else value for name, value in feeds.items()}
+def values_of(path: Path) -> list[Feeds]:
+    """Three samples of one kind: values that were given, and the same numbers in two other orders; or random ones."""
+    if not path.with_suffix(".npz").exists():
+        return [dict(run_reference(path, ValidationOptions(seed=seed, assignments=1)).runs[0].feeds) for seed in range(3)]
+    given = dict(np.load(path.with_suffix(".npz")))
+    orders = [np.random.default_rng(seed) for seed in (1, 2)]
+    others = [{name: rng.permuted(each, axis=-1) if each.ndim else each for name, each in given.items()} for rng in orders]
+    return [given, *others]
 
 
-def lowered(path: Path, feeds: dict[str, np.ndarray], scheme: Scheme, tolerance: float) -> tuple[Proof, Lowered]:
+def lowered(path: Path, samples: list[Feeds], scheme: Scheme, tolerance: float) -> tuple[Proof, Lowered]:
     """The model in floats, and with fewer bits."""
     options, how = xoptim.OptimizationOptions(), ProofOptions(checks=ValidationOptions(threads=1), whole=False)
     proof = prove(path, options, how)
-    samples = [feeds, others(feeds, 1)]
     return proof, lower(proof, options, how, PrecisionOptions(scheme=scheme, tolerance=tolerance, feeds=samples))
 
 
-def errors(models: list[onnx.ModelProto], feeds: dict[str, np.ndarray]) -> list[float]:
+def errors(models: list[onnx.ModelProto], feeds: Feeds) -> list[float]:
     """The errors of some models, relative to the first."""
     results: list[list[Value]] = [Session(each, SessionSettings(level="all", threads=1)).run(feeds) for each in models]
     return [error("largest", results[0], each) for each in results[1:]]
 
 
+def quantized(path: Path) -> onnx.ModelProto:
+    """The original as onnxruntime quantizes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "quantized.onnx"
+        quantize_dynamic(path, result, weight_type=QuantType.QInt8, per_channel=True)
+        return onnx.load(result)
+
+
 def measure(path: Path, scheme: Scheme, tolerance: float, seconds: float) -> Row:
     """The figures of a model: times, error and bytes of ours, then of the other tool."""
-    feeds = dict(np.load(path.with_suffix(".npz")))
-    proof, ours = lowered(path, feeds, scheme, tolerance)
-    with tempfile.TemporaryDirectory() as folder:
-        quantized = Path(folder) / "quantized.onnx"
-        quantize_dynamic(path, quantized, weight_type=QuantType.QInt8, per_channel=True)
-        theirs = onnx.load(quantized)
-    original = onnx.load(path)
+    first, second, third = values_of(path)
+    proof, ours = lowered(path, [first, second], scheme, tolerance)
+    theirs, original = quantized(path), onnx.load(path)
     models = {"original": original, "float": proof.proto, "ours": ours.proof.proto, "theirs": theirs}
-    report = bench(models, BenchOptions(threads=1, seconds=seconds, feeds=feeds, compare=False, loading=False))
+    report = bench(models, BenchOptions(threads=1, seconds=seconds, feeds=first, compare=False, loading=False))
     times = [each.ratio.value for each in report.models if each.ratio is not None]
-    found = errors([original, ours.proof.proto, theirs], others(feeds, 2))
+    found = errors([original, ours.proof.proto, theirs], third)
     sizes = [each.ByteSize() / original.ByteSize() for each in (ours.proof.proto, theirs)]
     products = [each.result in ours.rounded for each in ours.products if not each.reads]
     name = f"{path.stem} | {sum(products)} of {len(products)}"
@@ -91,17 +101,17 @@ def line(name: str, figures: tuple[float, ...]) -> str:
 @click.option("--scheme", type=click.Choice(SCHEMES), default="int8")
 @click.option("--tolerance", default=0.02)
 @click.option("--seconds", default=2.0, help="For each model.")
-@click.option("--write", is_flag=True, help="Write the table of docs/precision.md.")
-def main(folder: Path, only: str, scheme: Scheme, tolerance: float, seconds: float, write: bool) -> None:
+@click.option("--write", type=click.Choice(("figures", "trained")), help="Write a table of docs/precision.md.")
+def main(folder: Path, only: str, scheme: Scheme, tolerance: float, seconds: float, write: str | None) -> None:
     """Print a row for each model, and geometric means."""
     rows: list[Row] = []
     lines = [HEAD.format(scheme=scheme).rstrip()]
-    for path in sorted(folder.glob("*.onnx")):
+    for path in sorted(folder.rglob("*.onnx")):
         if not re.search(only, path.stem):
             continue
         try:
             rows.append(measure(path, scheme, tolerance, seconds))
-        except xoptim.XoptimError as reason:
+        except Exception as reason:  # of the other tool too, which raises anything
             print(f"{path.stem}: {reason}", file=sys.stderr)
             continue
         lines.append(line(*rows[-1]))
@@ -111,8 +121,9 @@ def main(folder: Path, only: str, scheme: Scheme, tolerance: float, seconds: flo
     print(lines[-1])
     if write:
         text = PAGE.read_text(encoding="utf-8")
-        table = "\n".join(["<!-- precision: begin -->", *lines, "", f"{processor()}.", "<!-- precision: end -->"])
-        PAGE.write_text(re.sub(r"<!-- precision: begin -->.*<!-- precision: end -->", lambda _: table, text, flags=re.DOTALL))
+        table = "\n".join([f"<!-- {write}: begin -->", *lines, "", f"{processor()}.", f"<!-- {write}: end -->"])
+        pattern = f"<!-- {write}: begin -->.*<!-- {write}: end -->"
+        PAGE.write_text(re.sub(pattern, lambda _: table, text, flags=re.DOTALL), encoding="utf-8")
 
 
 if __name__ == "__main__":
