@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from tests.cli.command import RELU, Xopt, files, write
-from tests.precision.models import network, words
+from tests.precision.models import convolutions, images, network, words
 
 SIZE = ("--for", "size", "--tolerance", "20%")
 
@@ -107,3 +107,15 @@ def test_wrong_use(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
     write(RELU)
     Path("empty").mkdir()
     assert message in xopt("model.onnx", *options).error
+
+
+def test_convolutions_need_samples(xopt: Xopt) -> None:
+    onnx.save(convolutions(), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
+    assert "3 convolutions in floats: only samples tell the ranges of what they read" in outcome.out
+    Path("samples").mkdir()
+    np.savez("samples/0.npz", **images())  # type: ignore[arg-type]
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", "samples", "--calibration", "entropy")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "convolutions in floats" not in outcome.out
+    assert "int8: 4 of 4 products" in outcome.out

@@ -189,7 +189,4 @@ def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("option", [("--metric", "rms"), ("--calibration", "entropy")])
 def test_what_only_fewer_bits_need(xopt: Xopt, option: tuple[str, str]) -> None:
-    assert (
-        xopt("tune", write(TRANSPOSES), *option).error
-        == f"{option[0]} has no effect without --tolerance; leave it out"
-    )
+    assert xopt("tune", write(TRANSPOSES), *option).error == f"{option[0]} has no effect without --tolerance; leave it out"
