@@ -261,10 +261,9 @@ def perceptron(folder: pathlib.Path) -> None:
     """Linear layers with batch normalizations."""
     import torch
 
-    widths = (64, 256, 256, 128)
     layers = [
         layer
-        for start, end in pairwise(widths)
+        for start, end in pairwise((64, 256, 256, 128))
         for layer in (torch.nn.Linear(start, end), torch.nn.BatchNorm1d(end), torch.nn.ReLU(), torch.nn.Dropout(0.1))
     ]
     module = torch.nn.Sequential(*layers, torch.nn.Linear(128, 10), torch.nn.Softmax(-1))

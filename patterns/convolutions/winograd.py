@@ -161,8 +161,7 @@ def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int])
         "a": (2, 3),
     }
     constants = [_literal(f"int64[{len(ints)}] {name}", ints) for name, ints in targets.items()]
-    named = {"k": maps.elements, "g": maps.weights, "m": maps.results}
-    for name, array in named.items():
+    for name, array in {"k": maps.elements, "g": maps.weights, "m": maps.results}.items():
         constants.append(_literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist()))
     conv = f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = [{reach}, {reach}]"
     nodes = (

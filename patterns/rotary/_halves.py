@@ -205,8 +205,7 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
 
 def _column(g: GraphView, name: str, start: int) -> str | None:
     """The tensor that a result holds one element of each pair of."""
-    size = size_along(g, name, 4)
-    pairs, place, _ = part_of(g, name, 4) if size == 1 else ("", None, None)
+    pairs, place, _ = part_of(g, name, 4) if size_along(g, name, 4) == 1 else ("", None, None)
     return _paired(g, g.node_before(pairs)) if place == start else None
 
 

@@ -118,8 +118,7 @@ class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):
             return self.none(node, msg="a scale is not positive")
         limits = nodes.all_limits.copy()
         limits[nodes.inner] = _thresholds_before(limits[nodes.inner], offset, scale, np.isin(nodes.modes, STRICT))
-        given = {**node.attribute, "nodes_values": numbers(limits)}
-        return m.derive(read=(found.operand, found.sources), given=given)
+        return m.derive(read=(found.operand, found.sources), given={**node.attribute, "nodes_values": numbers(limits)})
 
     _start = "agraph (float[a,2] x) => (float[a,1] y) {"
     examples = Example.only(

@@ -121,8 +121,7 @@ def _outline(model: Model, links: Links, block: Block) -> Repetition:
                 edit.functions.append(_function(model, name, interface, names))
             results = [copy[result.place].output[result.output] for result in interface.results]
             operands = [each[number] for each in interface.operands]
-            call = Node(name, operands, results, domain=DOMAIN, name=edit.node_names.fresh(names.calls[number]))
-            edit.commit(copy, [call])
+            edit.commit(copy, [Node(name, operands, results, domain=DOMAIN, name=edit.node_names.fresh(names.calls[number]))])
     model.shell.ir_version = max(model.shell.ir_version or _LEAST_IR_VERSION, _LEAST_IR_VERSION)
     return Repetition(name, len(copies), block.size, "function")
 

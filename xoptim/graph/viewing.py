@@ -87,8 +87,7 @@ def _parts(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> li
 
 
 def _joined(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
-    first = operands[0]
-    axis = axis_of(node.attribute("axis", 1 if node.opset < 4 else None), len(first.shape))
+    axis = axis_of(node.attribute("axis", 1 if node.opset < 4 else None), len(operands[0].shape))
     others = {(each.dtype, each.shape[:axis], each.shape[axis + 1 :]) for each in operands}
     return [Joined(operands, axis)] if len(others) == 1 and all(each.size for each in operands) else None
 

@@ -197,8 +197,7 @@ def pad(ctx: NodeContext, x: Info) -> Results:
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     dims = list(x.shape)
     for index, axis in enumerate(axes):
-        size = None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)]
-        dims[axis] = dimension(ctx, size)
+        dims[axis] = dimension(ctx, None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)])
     return (Info(x.dtype, tuple(dims)),)
 
 

@@ -17,10 +17,6 @@ def _itself(value: Dim) -> Dim:
     return value
 
 
-def _magnitude(value: Dim) -> Dim | None:
-    return value if is_nonnegative(value) else -value if is_nonnegative(-value) else None
-
-
 def _sign(value: Dim) -> Dim | None:
     if type(value) is int:
         return (value > 0) - (value < 0)
@@ -28,7 +24,7 @@ def _sign(value: Dim) -> Dim | None:
 
 
 _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
-    "Abs": _magnitude,
+    "Abs": lambda value: value if is_nonnegative(value) else -value if is_nonnegative(-value) else None,
     "Ceil": _itself,
     "Floor": _itself,
     "Neg": lambda value: -value,

@@ -166,7 +166,9 @@ class Folder:
 
     def _settle(self, node: Node) -> None:
         """Compute the pending operands of a node whose result has an unknown size: folding it depends on the size."""
-        if any(name in self._pending for name in node.input) and _is_unsized(self.graph, node):
+        waits = any(name in self._pending for name in node.input)
+        infos = (self.graph.known(name) for name in node.output if name and waits)
+        if any(info is None or (info.is_tensor and info.static_shape is None) for info in infos):
             self._flush()
             refresh(self.graph, [node])
 
@@ -333,11 +335,6 @@ def _constant(name: str, tensor: Tensor, node: Node) -> Node:
     constant = Node("Constant", (), [name], {"value": tensor.to_proto("")}, name=own, doc_string=node.remark)
     constant.metadata = node.metadata_props()
     return constant
-
-
-def _is_unsized(graph: Graph, node: Node) -> bool:
-    infos = [graph.known(name) for name in node.output if name]
-    return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
 
 
 def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:

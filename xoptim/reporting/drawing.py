@@ -85,8 +85,7 @@ class _Drawer:
             path = (*around, *_scope(node))
             results: list[int] = []
             for label, body in node.bodies.items():
-                inside = (*path, f"{node.op_type} {node.name or node.output[0]}", label)
-                self._add(body, inside)
+                self._add(body, (*path, f"{node.op_type} {node.name or node.output[0]}", label))
                 results += [self._value(body, name) for name in body.outputs]
             if node.bodies:
                 path = (*path, f"{node.op_type} {node.name or node.output[0]}")

@@ -63,8 +63,7 @@ def resident_size() -> int | None:
 
 def _noted(path: str, field: str) -> int | None:
     """The bytes that a field of a file of the system states in kB."""
-    lines = _read(path).splitlines()
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:")), None)
+    return next((int(line.split()[1]) << 10 for line in _read(path).splitlines() if line.startswith(f"{field}:")), None)
 
 
 def _read(path: str) -> str:

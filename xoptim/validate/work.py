@@ -98,14 +98,12 @@ def _matmul(node: Node, operands: Shapes, results: Shapes) -> int:
 
 
 def _gemm(node: Node, operands: Shapes, results: Shapes) -> int:
-    inner = operands[0][0 if node.attribute.get("transA") else 1]
-    return math.prod(results[0]) * (2 * inner + (len(operands) > 2))
+    return math.prod(results[0]) * (2 * operands[0][0 if node.attribute.get("transA") else 1] + (len(operands) > 2))
 
 
 def _conv(node: Node, operands: Shapes, results: Shapes) -> int:
     """Each result is a sum over the input channels of its group and the window."""
-    window = math.prod(operands[1][1:])
-    return math.prod(results[0]) * (2 * window + (len(operands) > 2))
+    return math.prod(results[0]) * (2 * math.prod(operands[1][1:]) + (len(operands) > 2))
 
 
 def _conv_transpose(node: Node, operands: Shapes, results: Shapes) -> int:
