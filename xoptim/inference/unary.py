@@ -103,12 +103,9 @@ def _converted(ctx: NodeContext, dtype: int) -> Info:
         return x if dtype == x.dtype else Info(dtype, x.shape)
     data = values(ctx, 0)
     if data is not None and dtype == TensorProto.BOOL:
-        return valued(dtype, x.shape, [_truth(value) for value in data])
+        truth = [int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None for value in data]
+        return valued(dtype, x.shape, truth)
     return valued(dtype, x.shape, None if data is None else [wrapped(dtype, value) for value in data])
-
-
-def _truth(value: Dim) -> Dim | None:
-    return int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None
 
 
 _OTHER_INPUTS: Final[dict[str, tuple[int, ...]]] = {

@@ -22,6 +22,7 @@ from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.unreached import is_refused_with
 from xoptim.graph.viewing import views_of
+from xoptim.graph.walk import is_read_beyond
 from xoptim.inference.values import RANGES, known_value
 from xoptim.match.rewrite import Step
 from xoptim.passes.graph_pass import GraphPass
@@ -356,12 +357,7 @@ def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
                     return None
                 feeds[name] = tensor.numpy()
     members = set(nodes)
-    wanted = [
-        name
-        for node in nodes
-        for name in node.output
-        if name and (graph.is_captured(name) or graph.is_output(name) or any(n not in members for n in graph.consumers(name)))
-    ]
+    wanted = [name for node in nodes for name in node.output if name and is_read_beyond(graph, name, members)]
     if not wanted:
         return None
     return evaluate_with_onnxruntime([node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version)

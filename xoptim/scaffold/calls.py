@@ -17,6 +17,7 @@ from xoptim.facts.schema import attribute_default
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import is_read_beyond
 from xoptim.match.moved import AT_RUN_TIME, read_moved
 
 _WIDTH = 128
@@ -190,11 +191,5 @@ class Calls:
     def _results(self) -> list[str]:
         """Results of the pattern: what other nodes read, or the results of the last node."""
         inside, graph = set(self.nodes), self.graph
-        read = [
-            name
-            for node in self.nodes
-            for name in node.output
-            if name
-            and (graph.is_output(name) or graph.is_captured(name) or any(r not in inside for r in graph.consumers(name)))
-        ]
+        read = [name for node in self.nodes for name in node.output if name and is_read_beyond(graph, name, inside)]
         return [self.variables[name] for name in read or [n for n in self.nodes[-1].output if n in self.variables]]
