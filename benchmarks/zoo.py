@@ -344,8 +344,7 @@ def forest(folder: pathlib.Path) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((600, 12)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((600, 12)).astype(np.float32)
     labels = (x[:, :3].sum(axis=1) > 0).astype(np.int64) + (x[:, 3] > 0.5)
     trained = make_pipeline(StandardScaler(), RandomForestClassifier(40, max_depth=8, random_state=0)).fit(x, labels)
     path = folder / "other.forest.sklearn.onnx"

@@ -57,8 +57,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
 
         form = g.choice("form", "halves", "interleaved", "columns")
         if form == "columns" or g.option("whole"):
-            turned = joined(g.op.Neg(second), first)
-            return g.op.Add(g.op.Mul(x, cos), g.op.Mul(turned, sin))
+            return g.op.Add(g.op.Mul(x, cos), g.op.Mul(joined(g.op.Neg(second), first), sin))
         left = g.op.Sub(g.op.Mul(first, cos), g.op.Mul(second, sin))
         return joined(left, g.op.Add(g.op.Mul(second, cos), g.op.Mul(first, sin)))
 

@@ -52,8 +52,7 @@ class SlicesStepsPattern(PatternOptimization):
         height, width, row = rows // step, columns // step, axes[0]
         targets = [*lead, height, step, width, step, channels], [*lead, height, width, channels * step * step]
         inside = (row + 1, row + 3) if places == by_row else (row + 3, row + 1)
-        perm = [*range(row), row, row + 2, *inside, row + 4]
-        return MatchResult(self, nodes, partial(self._blocks, source, targets, perm))
+        return MatchResult(self, nodes, partial(self._blocks, source, targets, [*range(row), row, row + 2, *inside, row + 4]))
 
     def _blocks(
         self, source: str, targets: tuple[list[int], list[int]], perm: list[int], g: PatternRewriter, *nodes: Node

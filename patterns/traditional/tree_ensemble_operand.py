@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, Match, Node
+from xoptim.match import Example, GraphView, Match
 
 from .._folding import Array
 from ._columns import Operand, Part, _AfterColumns, is_ml, operand_of, steps_above
@@ -64,7 +64,9 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
-        found = operand_of(g, m.x, _imputes)
+        found = operand_of(
+            g, m.x, lambda each: is_ml(each, "Imputer") and bool(np.isnan(each.attribute.get("replaced_value_float", 0.0)))
+        )
         if found is None:  # (1) (2)
             return self.none(node, msg="there is no Imputer of NaN in a matrix, or it is read elsewhere")
         nodes = comparisons(node, found.size)  # (3)
@@ -90,10 +92,6 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
         f"y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}> (t) }}",
         f"{_start} y = ai.onnx.ml.TreeEnsembleRegressor <{_tree}, nodes_missing_value_tracks_true = [1, 0, 0]> (x) }}",
     )
-
-
-def _imputes(node: Node) -> bool:
-    return is_ml(node, "Imputer") and bool(np.isnan(node.attribute.get("replaced_value_float", 0.0)))
 
 
 class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):

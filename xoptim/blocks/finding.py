@@ -142,8 +142,7 @@ class _Search:
         if len(more.rows) == len(block.rows):
             return block
         column = next(column for column in zip(*more.rows, strict=True) if not set(column).isdisjoint(seeds))
-        again = self._grown(column)
-        return max((each for each in (block, more, again) if each is not None), key=lambda each: each.gain)
+        return max((each for each in (block, more, self._grown(column)) if each is not None), key=lambda each: each.gain)
 
     def _grown(self, seeds: Sequence[int]) -> Block | None:
         block = grown(self.links, self._taken, seeds)

@@ -48,11 +48,11 @@ class Held:
 
     def weights_of(self, proto: ModelProto, base_dir: Path | None) -> list[Weight]:
         """The tensors of a model that was made with these stubs."""
-        return [Weight(tensor, self._held(tensor) or Tensor.from_proto(tensor, base_dir)) for tensor in stored_tensors(proto)]
-
-    def _held(self, proto: TensorProto) -> Tensor | None:
-        number = next((entry.value for entry in proto.external_data if entry.key == _HELD), None)
-        return None if number is None else self._tensors[int(number)]
+        weights: list[Weight] = []
+        for tensor in stored_tensors(proto):
+            held = (self._tensors[int(entry.value)] for entry in tensor.external_data if entry.key == _HELD)
+            weights.append(Weight(tensor, next(held, None) or Tensor.from_proto(tensor, base_dir)))
+        return weights
 
 
 class Draft:

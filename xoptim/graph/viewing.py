@@ -108,8 +108,7 @@ def _computed(node: EvaluationView, operands: list[Tensor], shape: Sequence[int]
         return None  # onnxruntime computes chains of narrower floats in 32 bits
     if len(operands) != 2 or np.broadcast_shapes(*shapes) != tuple(shape) or (node.opset < 7 and shapes[0] != shapes[1]):
         return None
-    size = byte_size(operands[0].dtype, int(np.prod(shape, dtype=object)))
-    is_no_larger = size == max(each.nbytes for each in operands)
+    is_no_larger = byte_size(operands[0].dtype, int(np.prod(shape, dtype=object))) == max(each.nbytes for each in operands)
     return [Elementwise(_UFUNCS[node.op_type], node.op_type, operands, operands[0].dtype, shape)] if is_no_larger else None
 
 

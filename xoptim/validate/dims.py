@@ -227,8 +227,7 @@ def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int
     """As `_plain`, but sequences and sides of images that have names of their own differ from each other."""
     sizes = _plain(dims, scale, lengths)
     for purpose in ("sequence", "space"):
-        named = [name for name in dims if dims[name] == purpose and not _COUNTED.search(name)]
-        for step, name in enumerate(named):
+        for step, name in enumerate([name for name in dims if dims[name] == purpose and not _COUNTED.search(name)]):
             sizes[name] += step * (16 if purpose == "space" else 1)
     return sizes
 

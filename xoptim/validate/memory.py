@@ -30,8 +30,7 @@ _GROUPS: Final = (
 
 def available_memory() -> int | None:
     """Bytes that this process can still allocate, ``None`` where the system does not report them (not Linux)."""
-    unused = _noted("/proc/meminfo", "MemAvailable")
-    free = [size for size in (unused, _left_in_limit(), *_left_in_group()) if size is not None]
+    free = [size for size in (_noted("/proc/meminfo", "MemAvailable"), _left_in_limit(), *_left_in_group()) if size is not None]
     return max(min(free), 0) if free else None
 
 
@@ -141,8 +140,7 @@ def _peak(graph: Graph, sizes: Sizing) -> int:
     uses = {name: graph.use_count(name) for node in graph.nodes for name in node.output if name and not graph.is_captured(name)}
     for node in graph.nodes:
         live += sum(_bytes(sizes, graph.known(name)) for name in node.output)
-        inner = max((_peak(body, sizes) for body in node.bodies.values()), default=0)
-        peak = max(peak, live + inner)
+        peak = max(peak, live + max((_peak(body, sizes) for body in node.bodies.values()), default=0))
         for name in node.input:
             if name in uses:
                 uses[name] -= 1
