@@ -4,6 +4,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -179,10 +180,7 @@ class Calls:
     def _result(self, node: Node, name: str) -> str:
         word = re.sub(r"\W", "_", node.op_type).lower()
         used = {*self.variables.values(), *keyword.kwlist, *dir(builtins), "g", "self", "np"}
-        found, count = word, 1
-        while found in used:
-            count += 1
-            found = f"{word}_{count}"
+        found = next(each for n in count(1) if (each := f"{word}_{n}" if n > 1 else word) not in used)
         if not name or not (self.graph.is_needed(name)):
             return f"_{found}"
         self.variables[name] = found
