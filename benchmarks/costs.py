@@ -28,8 +28,7 @@ def session(link: Link, shape: tuple[int, ...], length: int) -> Callable[[], obj
         x = link(g, x)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
-    model = g.model(x).SerializeToString()
-    found = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    found = onnxruntime.InferenceSession(g.model(x).SerializeToString(), settings, providers=["CPUExecutionProvider"])
     binding = found.io_binding()
     binding.bind_cpu_input("x0", np.random.default_rng(0).random(shape, np.float32))
     binding.bind_output(x)

@@ -112,8 +112,7 @@ def compared(models: Mapping[str, pathlib.Path], plan: Plan) -> tuple[dict[str, 
     far = dict.fromkeys(models, 0.0)
     rng, clock = random.Random(0), clock_for([SETTINGS])
     for number in range(plan.passes):
-        labels = rng.sample(list(models), len(models))
-        sessions = {label: Session(models[label], SETTINGS) for label in labels}
+        sessions = {label: Session(models[label], SETTINGS) for label in rng.sample(list(models), len(models))}
         for name, load in plan.decoder.workloads().items():
             feeds = values_of(plan.decoder, plan.layers, load)
             if not number:

@@ -136,8 +136,7 @@ def inputs(g: Graph, n: int) -> list[str]:
     results = []
     for i in range(n // 4):
         x = g.input(f"a{i}", f"b{i}", 6)
-        s = g.add("Concat", g.add("Shape", x, end=1), g.constant([-1, 3, 2]), axis=0)
-        results.append(g.add("Reshape", x, s))
+        results.append(g.add("Reshape", x, g.add("Concat", g.add("Shape", x, end=1), g.constant([-1, 3, 2]), axis=0)))
     return results
 
 

@@ -100,8 +100,7 @@ def heads(g: Graph, count: int = 8, width: int = 64, rows: int = 32) -> str:
     outs = []
     for _ in range(count):
         q, k, v = (g.add("MatMul", x, g.weight(width, size)) for _ in range(3))
-        scores = g.add("Softmax", g.add("MatMul", q, g.add("Transpose", k, perm=[1, 0])), axis=-1)
-        outs.append(g.add("MatMul", scores, v))
+        outs.append(g.add("MatMul", g.add("Softmax", g.add("MatMul", q, g.add("Transpose", k, perm=[1, 0])), axis=-1), v))
     return g.add("MatMul", g.add("Concat", *outs, axis=1), g.weight(width, width))
 
 

@@ -109,8 +109,7 @@ def measured(source: pathlib.Path, tools: Iterable[str], level: str, seconds: fl
         for factor in (1, 3):
             models = {"original": source, "the same": source, **{tool: equal[tool] for tool in equal if tool in again}}
             given: Any = {"threads": 1, "level": level, "feeds": feeds, "compare": False, "loading": False}
-            report_of_times = bench(models, seconds=factor * seconds, **given)
-            for each in report_of_times.models[1:]:
+            for each in bench(models, seconds=factor * seconds, **given).models[1:]:
                 if each.ratio is not None:
                     figures.setdefault(each.label, {}).update(time=each.ratio.value, interval=list(each.ratio.interval))
             again = {tool for tool in again if figures[tool]["time"] > SLOWER}
@@ -190,8 +189,7 @@ def main() -> None:
                 {tool: each.get("time", each.get("failed")) for tool, each in figures[source.stem].items()},
                 flush=True,
             )
-    found = {level: each for level in ("all", "off") if (each := _load(given.folder / f"figures.{level}.json"))}
-    text = page(found)
+    text = page({level: each for level in ("all", "off") if (each := _load(given.folder / f"figures.{level}.json"))})
     print(text)
     if given.write:
         PAGE.write_text(text, encoding="utf-8")

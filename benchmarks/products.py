@@ -50,8 +50,7 @@ def main(threads: str, seconds: float) -> None:
             cells = []
             for rows in ROWS:
                 models = {label: model_of(subject, rows) for label, subject in forms(width, parts).items()}
-                report = bench(models, threads=count, seconds=seconds, compare=False, loading=False)
-                cells.append(cell(report.models[1].ratio))
+                cells.append(cell(bench(models, threads=count, seconds=seconds, compare=False, loading=False).models[1].ratio))
             click.echo(f"| {width} to {' + '.join(map(str, parts))} | {count} | {' | '.join(cells)} |")
 
 

@@ -84,8 +84,7 @@ def _attention(g: Graph, x: str, weights: dict[str, str]) -> str:
     scores = g.add("MatMul", heads("q", [0, 2, 1, 3]), heads("k", [0, 2, 3, 1]))
     scores = g.add("Softmax", g.add("Div", scores, _constant(g, (HIDDEN / HEADS) ** 0.5)), axis=-1)
     mixed = g.add("Transpose", g.add("MatMul", scores, heads("v", [0, 2, 1, 3])), perm=[0, 2, 1, 3])
-    width = _constant(g, [HIDDEN], np.int64)
-    shape = g.add("Concat", _dimension(g, mixed, 0), _dimension(g, mixed, 1), width, axis=0)
+    shape = g.add("Concat", _dimension(g, mixed, 0), _dimension(g, mixed, 1), _constant(g, [HIDDEN], np.int64), axis=0)
     return g.add("MatMul", g.add("Reshape", mixed, shape), weights["o"])
 
 
@@ -93,14 +92,12 @@ def _norm(g: Graph, x: str, weights: dict[str, str]) -> str:
     centred = g.add("Sub", x, g.add("ReduceMean", x, axes=[-1]))
     variance = g.add("ReduceMean", g.add("Pow", centred, _constant(g, 2.0)), axes=[-1])
     deviation = g.add("Sqrt", g.add("Add", variance, _constant(g, 1e-5)))
-    scaled = g.add("Mul", g.add("Div", centred, deviation), weights["gain"])
-    return g.add("Add", scaled, weights["shift"])
+    return g.add("Add", g.add("Mul", g.add("Div", centred, deviation), weights["gain"]), weights["shift"])
 
 
 def _gelu(g: Graph, x: str) -> str:
     erf = g.add("Erf", g.add("Div", x, _constant(g, 2.0**0.5)))
-    weighted = g.add("Mul", x, g.add("Add", erf, _constant(g, 1.0)))
-    return g.add("Mul", weighted, _constant(g, 0.5))
+    return g.add("Mul", g.add("Mul", x, g.add("Add", erf, _constant(g, 1.0))), _constant(g, 0.5))
 
 
 SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "stack": stack}

@@ -53,8 +53,7 @@ def broadcast(g: Graph, count: int) -> str:
 
 def squares(g: Graph, count: int) -> str:
     """A size multiplied by itself repeatedly."""
-    x = g.input("s")
-    size = size_of(g, x, 0)
+    size = size_of(g, g.input("s"), 0)
     for _ in range(count):
         size = g.add("Mul", size, size)
     return g.add("Expand", g.ints(1), g.add("Min", size, g.ints(3)))
@@ -136,8 +135,7 @@ def ranges(g: Graph, count: int) -> str:
     x = g.input("s", dtype=TensorProto.INT64)
     for step in range(count):
         one = g.add("Squeeze", g.ints(1 + step % 3))
-        y = g.add("Range", one, g.add("Squeeze", size_of(g, x, 0)), one)
-        x = g.add("Concat", x, y, axis=0)
+        x = g.add("Concat", x, g.add("Range", one, g.add("Squeeze", size_of(g, x, 0)), one), axis=0)
     return x
 
 

@@ -77,8 +77,7 @@ def measure(name: str, threads: int, seconds: float) -> str:
     report = bench(models, threads=threads, seconds=seconds, loading=False)
     cells = [name, f"{1e3 * report.models[0].median:.0f}"]
     for each in report.models[1:]:
-        checked = xoptim.verify(original, models[each.label])
-        error = max(output.max_rel for run in checked.runs for output in run.comparisons)
+        error = max(output.max_rel for run in xoptim.verify(original, models[each.label]).runs for output in run.comparisons)
         ratio = each.ratio
         cells.append("" if ratio is None else f"{ratio.value:.2f} ({error:.0e})")
     return f"| {' | '.join(cells)} |"

@@ -261,10 +261,9 @@ def perceptron(folder: pathlib.Path) -> None:
     """Linear layers with batch normalizations."""
     import torch
 
-    widths = (64, 256, 256, 128)
     layers = [
         layer
-        for start, end in pairwise(widths)
+        for start, end in pairwise((64, 256, 256, 128))
         for layer in (torch.nn.Linear(start, end), torch.nn.BatchNorm1d(end), torch.nn.ReLU(), torch.nn.Dropout(0.1))
     ]
     module = torch.nn.Sequential(*layers, torch.nn.Linear(128, 10), torch.nn.Softmax(-1))
@@ -345,8 +344,7 @@ def forest(folder: pathlib.Path) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((600, 12)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((600, 12)).astype(np.float32)
     labels = (x[:, :3].sum(axis=1) > 0).astype(np.int64) + (x[:, 3] > 0.5)
     trained = make_pipeline(StandardScaler(), RandomForestClassifier(40, max_depth=8, random_state=0)).fit(x, labels)
     path = folder / "other.forest.sklearn.onnx"

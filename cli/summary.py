@@ -9,7 +9,6 @@ from xoptim.bench import BenchReport
 from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.facts.words import counted
 from xoptim.optimizing.proof import Proof
 from xoptim.precision.lowering import Lowered
 from xoptim.tuning import SpeedCheck
@@ -170,7 +169,7 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
         yield f"            with the rounded numbers, integers compute the same as floats: {report.summary()}"
     floats = lowered.proof.builder.count_types().get("Conv", 0) if lowered.options.scheme == "int8" else 0
     if lowered.samples.are_random and floats:
-        yield f"            {counted(floats, 'convolution')} in floats: only samples tell the ranges of what they read"
+        yield f"            {floats} Conv in floats: only samples tell the ranges of what they read"
     if lowered.samples.are_random:
         yield "            random values say little about yours: give some with --feeds FILE.npz or a folder of them"
 

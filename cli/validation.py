@@ -17,8 +17,7 @@ from .options import POSITIVE, common, flag, names_of, option, repeated, switch
 
 def dims_option() -> Any:
     """The option ``--dim``."""
-    text = "Size of a symbolic dimension; several with commas (repeatable)."
-    return repeated(text, "--dim", metavar="NAME=VALUE")
+    return repeated("Size of a symbolic dimension; several with commas (repeatable).", "--dim", metavar="NAME=VALUE")
 
 
 def custom_op_option() -> Any:

@@ -170,9 +170,9 @@ def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None
     if node.op_type == "ConstantOfShape":
         value = node.attribute.get("value")
         return numpy_helper.to_array(value).reshape(()) if isinstance(value, TensorProto) else np.zeros((), np.float32)
-    if node.op_type in _SPREADING or (
-        node.op_type == "Resize" and node.get_attribute("mode") == "nearest" and not _crops(node)
-    ):
+    # A Resize that crops may read outside of its operand, where it takes another number.
+    copies = node.op_type == "Resize" and node.get_attribute("mode") == "nearest"
+    if node.op_type in _SPREADING or (copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"):
         return uniform_value(g, node.input[0], depth - 1)
     if node.op_type in _CONVERTING:
         inner = uniform_value(g, node.input[0], depth - 1)
@@ -191,11 +191,6 @@ def _combined(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
             return None
     results = g.evaluate(node, numbers) if numbers else None
     return None if results is None else results[0].reshape(())
-
-
-def _crops(node: Node) -> bool:
-    """Whether a Resize may read outside of its operand, where it takes another number."""
-    return node.get_attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
 
 
 def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:

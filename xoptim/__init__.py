@@ -17,9 +17,9 @@ if not TYPE_CHECKING:  # a type checker knows the names, and would take any othe
     def __getattr__(name: str) -> Any:
         """Load the names of the door when the first one is asked for; the version needs none."""
         door = None if name.startswith("_") else import_module("xoptim.door")
-        if door is None or name not in door.__all__:
+        if door is None or name not in vars(door):
             raise AttributeError(f"module 'xoptim' has no attribute {name!r}")
-        globals().update({each: getattr(door, each) for each in door.__all__})
+        globals().update({each: value for each, value in vars(door).items() if not each.startswith("_")})
         return globals()[name]
 
 

@@ -3,150 +3,93 @@
 `xoptim.__all__` lists the usual ones; the others have a room of their own too (`xoptim.match`, `xoptim.dialects`, ...).
 """
 
-from xoptim.api.diagnosing import apply_at, explain, find_matches
-from xoptim.api.differing import diff, diff_values
-from xoptim.api.optimizing import optimize, optimize_file, outline, verify
-from xoptim.api.preparing import extract, infer, prepare
-from xoptim.api.rules import SubgraphRewriter, parse_rules, read_rules, register_filter, register_rewrite, rewrite_rule
-from xoptim.api.whole_model import GlobalRewriter, global_rewriter
-from xoptim.batching.running import batch
-from xoptim.blocks.finding import Repetition, repetitions
-from xoptim.catalogue.database import database, register
-from xoptim.catalogue.discovery import installed_patterns
-from xoptim.catalogue.query import Query
-from xoptim.catalogue.selection import resolve, select
-from xoptim.diagnose.dump import Replayed, replay
-from xoptim.diagnose.explanation import Explanation, NoMatchError, Place, ValueFacts
-from xoptim.diagnose.report import Culprit, OptimizationReport
-from xoptim.dialects.chain import ChainPattern
-from xoptim.dialects.chain_rules import ChainRegistry
-from xoptim.dialects.local import local_rewriter
-from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
-from xoptim.engine.events import Event
-from xoptim.engine.navigate import ReverseNavigator, TopologicalNavigator
-from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.dtypes import Exactness
-from xoptim.facts.errors import (
-    BudgetError,
-    ModelError,
-    PatternError,
-    RewriteError,
-    TextRuleError,
-    UnknownPatternError,
-    XoptimError,
-)
-from xoptim.graph.graph import Graph
-from xoptim.graph.node import Node
-from xoptim.graph.save import save_proto
-from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.pattern import PatternOptimization
-from xoptim.match.refusal import Refusal
-from xoptim.match.result import MatchResult
-from xoptim.match.rewrite import Example, ModelPass, Rewrite
-from xoptim.match.trace import ANY, Constant, Optional, Scalar, Variadic
-from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
-from xoptim.optimizing.builder import GraphBuilder
-from xoptim.optimizing.proof import Suspect
-from xoptim.passes.growth import Unfolded
-from xoptim.precision.options import PrecisionOptions
-from xoptim.preparation.preparation import Preparation
-from xoptim.reporting.reports import HtmlReport, report
-from xoptim.tuning.settings import session
-from xoptim.tuning.tuning import tune
-from xoptim.validate.errors import ChoiceError, DifferentModelError, NotValidatedError, ValidationError
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.report import ValidationReport
+from xoptim.api.diagnosing import apply_at as apply_at
+from xoptim.api.diagnosing import explain as explain
+from xoptim.api.diagnosing import find_matches as find_matches
+from xoptim.api.differing import diff as diff
+from xoptim.api.differing import diff_values as diff_values
+from xoptim.api.optimizing import optimize as optimize
+from xoptim.api.optimizing import optimize_file as optimize_file
+from xoptim.api.optimizing import outline as outline
+from xoptim.api.optimizing import verify as verify
+from xoptim.api.preparing import extract as extract
+from xoptim.api.preparing import infer as infer
+from xoptim.api.preparing import prepare as prepare
+from xoptim.api.rules import SubgraphRewriter as SubgraphRewriter
+from xoptim.api.rules import parse_rules as parse_rules
+from xoptim.api.rules import read_rules as read_rules
+from xoptim.api.rules import register_filter as register_filter
+from xoptim.api.rules import register_rewrite as register_rewrite
+from xoptim.api.rules import rewrite_rule as rewrite_rule
+from xoptim.api.whole_model import GlobalRewriter as GlobalRewriter
+from xoptim.api.whole_model import global_rewriter as global_rewriter
+from xoptim.batching.running import batch as batch
+from xoptim.blocks.finding import Repetition as Repetition
+from xoptim.blocks.finding import repetitions as repetitions
+from xoptim.catalogue.database import database as database
+from xoptim.catalogue.database import register as register
+from xoptim.catalogue.discovery import installed_patterns as installed_patterns
+from xoptim.catalogue.query import Query as Query
+from xoptim.catalogue.selection import resolve as resolve
+from xoptim.catalogue.selection import select as select
+from xoptim.diagnose.dump import Replayed as Replayed
+from xoptim.diagnose.dump import replay as replay
+from xoptim.diagnose.explanation import Explanation as Explanation
+from xoptim.diagnose.explanation import NoMatchError as NoMatchError
+from xoptim.diagnose.explanation import Place as Place
+from xoptim.diagnose.explanation import ValueFacts as ValueFacts
+from xoptim.diagnose.report import Culprit as Culprit
+from xoptim.diagnose.report import OptimizationReport as OptimizationReport
+from xoptim.dialects.chain import ChainPattern as ChainPattern
+from xoptim.dialects.chain_rules import ChainRegistry as ChainRegistry
+from xoptim.dialects.local import local_rewriter as local_rewriter
+from xoptim.dialects.shortcuts import OpRemove as OpRemove
+from xoptim.dialects.shortcuts import OpSub as OpSub
+from xoptim.dialects.shortcuts import PatternSub as PatternSub
+from xoptim.engine.events import Event as Event
+from xoptim.engine.navigate import ReverseNavigator as ReverseNavigator
+from xoptim.engine.navigate import TopologicalNavigator as TopologicalNavigator
+from xoptim.engine.options import OptimizationOptions as OptimizationOptions
+from xoptim.facts.dtypes import Exactness as Exactness
+from xoptim.facts.errors import BudgetError as BudgetError
+from xoptim.facts.errors import ModelError as ModelError
+from xoptim.facts.errors import PatternError as PatternError
+from xoptim.facts.errors import RewriteError as RewriteError
+from xoptim.facts.errors import TextRuleError as TextRuleError
+from xoptim.facts.errors import UnknownPatternError as UnknownPatternError
+from xoptim.facts.errors import XoptimError as XoptimError
+from xoptim.graph.graph import Graph as Graph
+from xoptim.graph.node import Node as Node
+from xoptim.graph.save import save_proto as save_proto
+from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization
+from xoptim.match.easy import Match as Match
+from xoptim.match.pattern import PatternOptimization as PatternOptimization
+from xoptim.match.refusal import Refusal as Refusal
+from xoptim.match.result import MatchResult as MatchResult
+from xoptim.match.rewrite import Example as Example
+from xoptim.match.rewrite import ModelPass as ModelPass
+from xoptim.match.rewrite import Rewrite as Rewrite
+from xoptim.match.trace import ANY as ANY
+from xoptim.match.trace import Constant as Constant
+from xoptim.match.trace import Optional as Optional
+from xoptim.match.trace import Scalar as Scalar
+from xoptim.match.trace import Variadic as Variadic
+from xoptim.match.view import GraphBuilderPatternOptimization as GraphBuilderPatternOptimization
+from xoptim.match.view import PatternRewriter as PatternRewriter
+from xoptim.optimizing.builder import GraphBuilder as GraphBuilder
+from xoptim.optimizing.proof import Suspect as Suspect
+from xoptim.passes.growth import Unfolded as Unfolded
+from xoptim.precision.options import PrecisionOptions as PrecisionOptions
+from xoptim.preparation.preparation import Preparation as Preparation
+from xoptim.reporting.reports import HtmlReport as HtmlReport
+from xoptim.reporting.reports import report as report
+from xoptim.tuning.settings import session as session
+from xoptim.tuning.tuning import tune as tune
+from xoptim.validate.errors import ChoiceError as ChoiceError
+from xoptim.validate.errors import DifferentModelError as DifferentModelError
+from xoptim.validate.errors import NotValidatedError as NotValidatedError
+from xoptim.validate.errors import ValidationError as ValidationError
+from xoptim.validate.options import ValidationOptions as ValidationOptions
+from xoptim.validate.report import ValidationReport as ValidationReport
 
 save = save_proto
-
-__all__ = [
-    "ANY",
-    "BudgetError",
-    "ChainPattern",
-    "ChainRegistry",
-    "ChoiceError",
-    "Constant",
-    "Culprit",
-    "DifferentModelError",
-    "EasyPatternOptimization",
-    "Event",
-    "Exactness",
-    "Example",
-    "Explanation",
-    "GlobalRewriter",
-    "Graph",
-    "GraphBuilder",
-    "GraphBuilderPatternOptimization",
-    "HtmlReport",
-    "Match",
-    "MatchResult",
-    "ModelError",
-    "ModelPass",
-    "NoMatchError",
-    "Node",
-    "NotValidatedError",
-    "OpRemove",
-    "OpSub",
-    "OptimizationOptions",
-    "OptimizationReport",
-    "Optional",
-    "PatternError",
-    "PatternOptimization",
-    "PatternRewriter",
-    "PrecisionOptions",
-    "PatternSub",
-    "Place",
-    "Preparation",
-    "Query",
-    "Refusal",
-    "Repetition",
-    "Replayed",
-    "ReverseNavigator",
-    "Rewrite",
-    "RewriteError",
-    "Scalar",
-    "SubgraphRewriter",
-    "Suspect",
-    "TextRuleError",
-    "TopologicalNavigator",
-    "Unfolded",
-    "UnknownPatternError",
-    "ValidationError",
-    "ValidationOptions",
-    "ValidationReport",
-    "ValueFacts",
-    "Variadic",
-    "XoptimError",
-    "apply_at",
-    "batch",
-    "database",
-    "diff",
-    "diff_values",
-    "explain",
-    "extract",
-    "find_matches",
-    "global_rewriter",
-    "infer",
-    "installed_patterns",
-    "local_rewriter",
-    "optimize",
-    "optimize_file",
-    "outline",
-    "parse_rules",
-    "prepare",
-    "read_rules",
-    "register",
-    "register_filter",
-    "register_rewrite",
-    "repetitions",
-    "replay",
-    "report",
-    "resolve",
-    "rewrite_rule",
-    "save",
-    "save_proto",
-    "select",
-    "session",
-    "tune",
-    "verify",
-]

@@ -41,7 +41,8 @@ def list_command(context: click.Context, choices: _Choices) -> None:
             f"unexpected {word!r}: `xopt list --patterns {word}` lists a selection, `xopt show {word}` a pattern"
         )
     found = sorted(choices.selection.selected(), key=lambda pattern: pattern.name())
-    counts = _words(found) if choices.tags else {}
+    names, tags = {pattern.name() for pattern in found}, database().words() if choices.tags else ()
+    counts = {word: sum(entry.item.name() in names for entry in database().find(word)) for word in tags}
     if choices.as_json:
         print_json(counts if choices.tags else list(map(_describe, found)))
     elif choices.tags:
@@ -51,12 +52,6 @@ def list_command(context: click.Context, choices: _Choices) -> None:
         rows.print(open_console())
     else:
         _print_patterns(found)
-
-
-def _words(patterns: list[Rewrite]) -> dict[str, int]:
-    """The number of the given patterns that each word selects."""
-    names = {pattern.name() for pattern in patterns}
-    return {word: sum(entry.item.name() in names for entry in database().find(word)) for word in database().words()}
 
 
 def _print_patterns(patterns: list[Rewrite]) -> None:

@@ -89,8 +89,7 @@ def _show(report: TuningReport, written: list[Path]) -> None:
     for trial in report.trials:
         chosen = trial.label == report.label
         ratio = "" if trial.ratio is None else "{:.3f} ({:.3f} to {:.3f})".format(trial.ratio.value, *trial.ratio.interval)
-        outcome = trial.reason or _WORDS.get(trial.verdict, trial.verdict)
-        rows.add(trial.label, ratio, outcome, style="bold" if chosen else "")
+        rows.add(trial.label, ratio, trial.reason or _WORDS.get(trial.verdict, trial.verdict), style="bold" if chosen else "")
     rows.print(console)
     console.print()
     for label, reason in report.refuted:

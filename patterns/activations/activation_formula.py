@@ -69,8 +69,7 @@ class HardSigmoidPattern(_ActivationFormula):
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar, b: Scalar) -> Symbol:
         scale = g.op.Div if g.option("division") else g.op.Mul
         first = g.option("first")
-        line = g.op.Add(scale(x, a) if first else x, b)
-        clipped = g.op.Clip(line, min=g.capture("low"), max=g.capture("high"))
+        clipped = g.op.Clip(g.op.Add(scale(x, a) if first else x, b), min=g.capture("low"), max=g.capture("high"))
         return clipped if first else scale(clipped, a)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

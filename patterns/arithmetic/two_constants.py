@@ -50,8 +50,7 @@ class AddAddPattern(_TwoConstants):
         (x, a), (flip, b) = (
             (1, 1) if m[f"{word}_direct"] else (1, -1) if m[f"{word}_inverse"] else (-1, 1) for word in ("first", "second")
         )
-        constant = self.combine(*pair, (a * flip, b), numpy_dtype(g.get_type(m.a)))
-        return m.derive(constant=constant, reversed=x * flip < 0)
+        return m.derive(constant=self.combine(*pair, (a * flip, b), numpy_dtype(g.get_type(m.a))), reversed=x * flip < 0)
 
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, reversed: bool) -> Any:
         return getattr(g.op, self.inverse)(constant, x) if reversed else getattr(g.op, self.direct)(x, constant)
@@ -121,8 +120,7 @@ class MaxMaxPattern(_TwoConstants):
         pair = constant_pair(g, m.a, m.b)
         if pair is None or any(np.any(array != array) for array in pair):  # (2)
             return self.none(m.nodes[1], msg="the constants do not make one")
-        chosen = np.maximum(*pair) if m.max else np.minimum(*pair)
-        return m.derive(constant=chosen.astype(numpy_dtype(g.get_type(m.a))))
+        return m.derive(constant=(np.maximum(*pair) if m.max else np.minimum(*pair)).astype(numpy_dtype(g.get_type(m.a))))
 
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, max: bool) -> Any:
         return g.op.Max(x, constant) if max else g.op.Min(x, constant)

@@ -21,8 +21,7 @@ def scale_of(g: GraphView, m: Match, like: str) -> float | None:
     The queries may have a factor or divisor ``first`` too, as the answer ``scaled_queries`` says.
     """
     scale: float | None = 1.0
-    factors = ((m.get("first"), m.get("scaled_queries")), (m.get("factor"), "Mul"), (m.get("s"), m.scaling))
-    for name, operator in factors:
+    for name, operator in ((m.get("first"), m.get("scaled_queries")), (m.get("factor"), "Mul"), (m.get("s"), m.scaling)):
         if name and scale:
             scale = scaled(g, like, scale, name, division=operator == "Div") if broadcasts_to(g, name, like) else None
     return scale if scale is not None and scale > 0 else None

@@ -106,14 +106,10 @@ class AttentionPattern(EasyPatternOptimization):
         shapes = [g.try_infer_shape(name) for name in masks]
         if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
             return False
-        if m.get("two_terms") and not self._can_be_added(g, m):  # (6)
-            return False
+        if m.get("two_terms") and not (lies_between(g, m.bias, -_USUAL, _USUAL) and lies_between(g, m.mask, -math.inf, _USUAL)):
+            return False  # (6) a bias, whichever of them it is, is added to the other term instead of to the scores
         known = g.get_shape(m.v)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
         return known and all(self.is_mask(g, name) for name in masks)
-
-    def _can_be_added(self, g: GraphView, m: Match) -> bool:
-        """Whether terms may be added to one another instead of to the scores, whichever of them is a bias."""
-        return lies_between(g, m.bias, -_USUAL, _USUAL) and lies_between(g, m.mask, -math.inf, _USUAL)
 
     def masks(self, m: Match) -> list[str]:
         """The operands that hide scores."""

@@ -171,8 +171,7 @@ def _spreads_over_heads(g: GraphView, bias: str, biased: str, heads: Sequence[Di
     shape, given = g.static_shape(bias), g.try_infer_shape(biased)
     if not shape or given is None or len(given) != 3 or len(heads) != 2 or not all(isinstance(dim, int) for dim in heads):
         return False
-    features = math.prod(int(str(dim)) for dim in heads)
-    return len(shape) <= 3 and math.prod(shape) == shape[-1] == given[-1] == features > 0
+    return len(shape) <= 3 and math.prod(shape) == shape[-1] == given[-1] == math.prod(int(str(dim)) for dim in heads) > 0
 
 
 def _require_moderate(g: GraphView, bias: str, weight: str) -> None:

@@ -42,8 +42,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         queries = split(q, [0, 2, 1, 3])
         if scaled := g.choice("scaled_queries", "", "Mul", "Div"):
             queries = getattr(g.op, scaled)(queries, first)
-        scores = scores_of(g, queries, keys, factor, s)
-        y = g.op.MatMul(g.op.Softmax(scores, axis=g.any_of(-1, 3)), split(v, [0, 2, 1, 3]))
+        y = g.op.MatMul(g.op.Softmax(scores_of(g, queries, keys, factor, s), axis=g.any_of(-1, 3)), split(v, [0, 2, 1, 3]))
         return g.op.Reshape(g.op.Transpose(y, perm=[0, 2, 1, 3]), g.symbol(), attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

@@ -47,8 +47,7 @@ class IfCommonPattern(PatternOptimization):
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Nodes are equal when their operators, attributes and operands are.
-        bodies = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
-        first, second = bodies
+        first, second = [node.bodies.get(name) for name in ("then_branch", "else_branch")]
         if first is None or second is None or not (g.can_splice(first) and g.can_splice(second)):  # (3)
             return self.none(node, msg="a branch cannot be changed")
         if {len(first.outputs), len(second.outputs)} != {len(node.output)}:  # (3)

@@ -1,6 +1,4 @@
-from functools import partial
-
-from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 
 class IfConstantPattern(PatternOptimization):
@@ -23,10 +21,7 @@ class IfConstantPattern(PatternOptimization):
         branch = node.bodies.get("then_branch" if condition else "else_branch")
         if branch is None or not g.can_splice(branch):  # (2)
             return self.none(node, msg="the branch cannot be taken out")
-        return MatchResult(self, [node], partial(self._take, branch))
-
-    def _take(self, branch: Graph, g: PatternRewriter, node: Node) -> list[Node]:
-        return g.splice(branch, {}, node.output)
+        return MatchResult(self, [node], lambda g, node: g.splice(branch, {}, node.output))
 
     examples = Example.only(
         "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "

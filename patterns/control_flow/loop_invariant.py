@@ -51,8 +51,7 @@ class LoopInvariantPattern(PatternOptimization):
     def _apart(self, found: Cycle, nodes: Sequence[Node], g: PatternRewriter, node: Node) -> list[Node]:
         names: dict[str, str] = {}
         lifted = g.lift(found.body, nodes, names)
-        results = {name: names[name] for each in nodes for name in each.output if name}
-        body = g.rebuilt(found.body, results)
+        body = g.rebuilt(found.body, {name: names[name] for each in nodes for name in each.output if name})
         return [*lifted, g.make_node(node.op_type, node.input, node.output, body=body, **found.attributes())]
 
     _head = "agraph (float[2,2] x, float[2,2] z) => (float[2,2] y) <int64 n = {3}, bool c = {1}>"

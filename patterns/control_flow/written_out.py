@@ -143,8 +143,7 @@ def only_step(found: Cycle, g: PatternRewriter, node: Node) -> list[Node]:
     """The nodes of a Scan of one step, between a Squeeze of each tensor that it goes through and an Unsqueeze of each stack."""
     scanned, results = node.input[found.count :], [name or g.unique_name("unused") for name in node.output]
     axes = node.attribute.get("scan_input_axes") or [0] * len(scanned)
-    pairs = zip(scanned, axes, strict=True)
-    slices = [g.make_node_check_opset("Squeeze", [name], 1, axes=[axis]) for name, axis in pairs]
+    slices = [g.make_node_check_opset("Squeeze", [name], 1, axes=[axis]) for name, axis in zip(scanned, axes, strict=True)]
     stacked = [g.unique_name(name) for name in results[found.count :]]
     inputs = [*node.input[: found.count], *(each.output[0] for each in slices)]
     nodes = g.splice(found.body, dict(zip(found.body.inputs, inputs, strict=True)), [*results[: found.count], *stacked])

@@ -9,7 +9,7 @@ from .._channels import weigh_inputs
 from .._folding import Array, constant, doubles, rounded
 
 
-def any_convolution(g: PatternBuilder, x: Symbol, w: Symbol | Constant, b: Optional) -> Symbol:
+def any_convolution(g: PatternBuilder, x: Symbol, w: Symbol | Constant, b: Optional | Constant) -> Symbol:
     """Conv, or ConvTranspose with the option ``transposed``; captures all of its ``attributes``."""
     conv = g.op.ConvTranspose if g.option("transposed") else g.op.Conv
     return conv(x, w, b, attributes=g.capture("attributes"))

@@ -45,8 +45,7 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         conv, readers = g.node_before(node.input[0]), g.next_nodes(node.input[0])
         if not is_op(conv, *self.near) or len(readers) < 2 or not g.is_used_only_by(node.input[0], *readers):  # (1)
             return self.none(node, msg="not a convolution that several nodes read")
-        found = [_affine(g, each) for each in readers]
-        maps = [each for each in found if each is not None]
+        maps = [found for each in readers if (found := _affine(g, each)) is not None]
         if len(maps) < len(readers) or not all(map(g.is_constant, filter(None, conv.input[1:]))):  # (1) (2)
             return self.none(conv, msg="a reader is not a normalization with constants, or a mean is too large")
         base, dtype = maps[readers.index(node)], constant(g, conv.input[1]).dtype

@@ -33,10 +33,9 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
         return MatchResult(self, [narrow, node], partial(self._in_turn, rest))
 
     def _in_turn(self, rest: list[int], g: PatternRewriter, narrow: Node, wide: Node) -> list[Node]:
-        pads = [size // 2 for size in rest] * 2
         return [
             g.make_node("MaxPool", narrow.input, narrow.output, **narrow.attribute),
-            g.make_node("MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=pads),
+            g.make_node("MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=[size // 2 for size in rest] * 2),
         ]
 
     _start = "agraph (float[n,2,9,h] x) => (float[n,2,9,h] a, float[n,2,9,h] b"

@@ -106,7 +106,9 @@ class _Winograd(EasyPatternOptimization):
         out, given = weights[:2]
         if out % _CHANNELS or given % _CHANNELS or out * given < self.least_channels * (out + given):  # (3)
             return self.none(conv, msg="there are too few channels, or 16 does not divide their number")
-        size, pads = [dim for dim in (image or ())[2:] if isinstance(dim, int)], _pads(m.attributes)
+        size = [dim for dim in (image or ())[2:] if isinstance(dim, int)]
+        # Runtimes ignore pads that are written beside auto_pad=VALID.
+        pads = (m.attributes.get("auto_pad", "NOTSET") == "NOTSET" and m.attributes.get("pads")) or [0] * 4
         if len(size) != 2:  # (2)
             return self.none(conv, msg="the size of the image is unknown")
         made = [each + pads[axis] + pads[axis + 2] - _SIZE + 1 for axis, each in enumerate(size)]
@@ -161,8 +163,7 @@ def _tile_example(points: Sequence[float], channels: int, made: tuple[int, int])
         "a": (2, 3),
     }
     constants = [_literal(f"int64[{len(ints)}] {name}", ints) for name, ints in targets.items()]
-    named = {"k": maps.elements, "g": maps.weights, "m": maps.results}
-    for name, array in named.items():
+    for name, array in {"k": maps.elements, "g": maps.weights, "m": maps.results}.items():
         constants.append(_literal(f"float[{','.join(map(str, array.shape))}] {name}", array.ravel().tolist()))
     conv = f"strides = [{tile}, {tile}], pads = [1, 1, {1 + more[0]}, {1 + more[1]}], kernel_shape = [{reach}, {reach}]"
     nodes = (
@@ -186,12 +187,6 @@ def _moves_by_one(attributes: dict[str, Any]) -> bool:
     """Whether a convolution has one group and a window without gaps that moves by one."""
     ones = all(each == 1 for name in ("strides", "dilations") for each in attributes.get(name, ()))
     return ones and attributes.get("group", 1) == 1 and attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-
-
-def _pads(attributes: dict[str, Any]) -> list[int]:
-    """Zeros that are added around an image: runtimes ignore pads that are written beside auto_pad=VALID."""
-    pads = attributes.get("pads") if attributes.get("auto_pad", "NOTSET") == "NOTSET" else None
-    return list(pads or (0, 0, 0, 0))
 
 
 class ConvWinogradPattern(_Winograd):

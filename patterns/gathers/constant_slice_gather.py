@@ -41,8 +41,7 @@ class ConstantSliceGatherPattern(EasyPatternOptimization):
         table, indices = g.get_computed_constant(m.t), g.get_computed_constant(m.i)
         if table is None or indices is None or ((indices < -shape[axis]) | (indices >= shape[axis])).any():  # (3)
             return self.none(m.nodes[1], msg="a position lies outside of the table")
-        dtype = numpy_dtype(g.try_infer_type(m.starts))
-        places = np.array([axis + each % len(positions) for each in axes], dtype=dtype)
+        places = np.array([axis + each % len(positions) for each in axes], dtype=numpy_dtype(g.try_infer_type(m.starts)))
         return m.derive(rows=np.take(table, indices, axis=axis), places=places)
 
     def apply_pattern(self, g: PatternRewriter, rows: Array, starts: str, ends: str, places: Array, steps: str) -> str:

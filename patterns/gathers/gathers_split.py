@@ -55,8 +55,7 @@ class GathersSplitPattern(PatternOptimization):
             perm = [i for i in range(g.get_rank(whole)) if i != axis]
             perm.insert(place, axis)
             whole = g.op.Transpose(whole, perm=perm)
-        sizes = [1] * len(outputs)
-        return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=place, split=sizes)]
+        return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=place, split=[1] * len(outputs))]
 
     _start = "<int64 i = {0}, int64 j = {-1}, int64[1] k = {-1}>"
     examples = Example.pairs(

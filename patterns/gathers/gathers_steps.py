@@ -67,8 +67,7 @@ class _Steps:
         if axes is None or axes.last > self.behind or not all(map(self._fits, node.input, axes.operands, repeat(node))):
             return None
         self.kept[node.output[0]] = None
-        places = {place: None for place, name in enumerate(node.input) if name in self.kept}
-        return Carried(places, self.changed(node, axes))
+        return Carried({place: None for place, name in enumerate(node.input) if name in self.kept}, self.changed(node, axes))
 
     def changed(self, node: Node, axes: Axes) -> dict[str | int, Any]:
         """The parameters of a node with the axis."""
@@ -136,8 +135,7 @@ class GathersStepsPattern(PatternOptimization):
         gathers = [piece for pieces in steps.pieces.values() for piece in pieces]
         if not region.nodes or len(steps.dropped) + len(steps.pieces) + len(steps.raised) >= len(gathers):  # (2)
             return self.none(node, msg="no fewer nodes")
-        nodes = [*gathers, *steps.raised, *region.nodes, *steps.ends]
-        return MatchResult(self, nodes, lambda g, *_: _write(steps, region, g))
+        return MatchResult(self, [*gathers, *steps.raised, *region.nodes, *steps.ends], lambda g, *_: _write(steps, region, g))
 
     _places = "int64 i = {0}, int64 j = {1}, int64 k = {2}"
     _products = "d = MatMul(c, p) e = MatMul(f, s) m = MatMul(v, t) o = MatMul(z, u)"

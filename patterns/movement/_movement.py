@@ -142,8 +142,7 @@ def plans(moved: Rearrangement, source: Shape, result: Shape, most: int) -> list
         found.append(Plan(None, perm, tuple(source[axis] for axis in perm) != result))
     inverse = _units(moved.result, range(len(moved.sizes))) if most > 1 else None
     if inverse is not None:
-        ones = [i for i, axis in enumerate(moved.result) if not axis]
-        unit_order = _with_ones(inverse, ones, source)
+        unit_order = _with_ones(inverse, [i for i, axis in enumerate(moved.result) if not axis], source)
         before = tuple(result[axis] for axis in unit_order)
         perm = [unit_order.index(axis) for axis in range(len(result))]
         found.append(Plan(before if before != source else None, perm, after=False))

@@ -132,12 +132,8 @@ def _values(g: GraphView, node: Node, how: Carried) -> dict[str, Perm]:
     read = [(node.input[place], perm) for place, perm in how.operands.items()]
     written = list(zip(node.output, how.results, strict=True))
     found = {name: perm for name, perm in read if not can_be_relaid(g, name)} | dict(written)
-    return {name: perm for name, perm in found.items() if name and _moves(g, name, perm)}
-
-
-def _moves(g: GraphView, name: str, perm: Perm) -> bool:
-    """Whether a value is another tensor in this layout."""
-    return not is_identity(perm) and any(dim != 1 for dim in g.try_infer_shape(name) or (0,))
+    moved = {name: perm for name, perm in found.items() if name and not is_identity(perm)}
+    return {name: perm for name, perm in moved.items() if any(dim != 1 for dim in g.try_infer_shape(name) or (0,))}
 
 
 def terms(g: GraphView, region: Region) -> list[Term]:

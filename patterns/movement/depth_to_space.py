@@ -77,8 +77,7 @@ class SpaceToDepthPattern(DepthToSpacePattern):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
         g.choice("mode", "DCR")
-        blocks = g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=[0, 3, 5, 1, 2, 4])
-        return g.op.Reshape(blocks, t, attributes=ANY)
+        return g.op.Reshape(g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=[0, 3, 5, 1, 2, 4]), t, attributes=ANY)
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
         """The shapes before and after the operator, and the block size, for the six axes in between."""

@@ -64,8 +64,7 @@ class MovementsElementwisePattern(PatternOptimization):
     def _swapped(self, sources: Sequence[str], g: PatternRewriter, *nodes: Node) -> list[Node]:
         move, node = nodes[0], nodes[-1]
         combined = g.make_node(node.op_type, sources, **node.attribute)
-        moved = g.make_node(move.op_type, [combined.output[0], *move.input[1:]], node.output, **move.attribute)
-        return [combined, moved]
+        return [combined, g.make_node(move.op_type, [combined.output[0], *move.input[1:]], node.output, **move.attribute)]
 
     examples = Example.pairs(
         "agraph (float[a,b,4] x, float[a,b,4] z) => (float[c,4] y) <int64[2] s = {-1, 4}> "

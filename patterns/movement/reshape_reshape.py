@@ -1,6 +1,6 @@
 """Reshape after an operator that does not change the order of the elements."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,11 +23,10 @@ class ReshapeReshapePattern(EasyPatternOptimization):
     interior = "keep"
     min_opset = 5
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        return self.last(g, g.op.Reshape(x, attributes=ANY), shape)
+    first: ClassVar[tuple[str, ...]] = ("Reshape",)
 
-    def last(self, g: PatternBuilder, middle: Symbol, shape: Symbol) -> Any:
-        """The Reshape that stays."""
+    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
+        middle = getattr(g.op, g.choice("first", *self.first))(x, attributes=ANY)
         return g.op.Reshape(middle, shape, allowzero=g.capture("allowzero", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -71,8 +70,7 @@ class FlattenReshapePattern(ReshapeReshapePattern):
     1. as ReshapeReshape: the target may copy a size of the matrix.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        return self.last(g, g.op.Flatten(x, attributes=ANY), shape)  # (1)
+    first = ("Flatten",)  # (1)
 
     examples = Example.only(
         "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
@@ -89,10 +87,7 @@ class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
     1. as ReshapeReshape: the target may copy a size that is in another place now.
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        if g.option("squeeze"):
-            return self.last(g, g.op.Squeeze(x, attributes=ANY), shape)
-        return self.last(g, g.op.Unsqueeze(x, attributes=ANY), shape)
+    first = ("Squeeze", "Unsqueeze")
 
     examples = Example.pairs(
         "agraph (float[a,6] x) => (float[a,2,3] y) <int64[1] axes = {2}, int64[3] s = {0, 2, 3}> "

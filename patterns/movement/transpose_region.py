@@ -119,8 +119,7 @@ def _write(region: Region, g: PatternRewriter, *_: Node) -> list[Node]:
             inputs.reverse()
         moved = [name for name in node.output if name in region.layouts]
         known.update((name, g.unique_name(name)) for name in moved)
-        outputs = [known.get(name, name) for name in node.output]
-        made.append(rewritten(g, node, inputs, outputs, carried.changed))
+        made.append(rewritten(g, node, inputs, [known.get(name, name) for name in node.output], carried.changed))
         for name in moved:
             made += _leave(g, region, name, known[name])
     return made

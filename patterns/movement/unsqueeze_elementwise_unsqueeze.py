@@ -119,8 +119,7 @@ def _joint(first: _Insertion, last: _Insertion) -> list[int]:
     """The axes that both put into the tensor, in the result."""
     # An axis of the last node precedes this many axes of the first result; not all of them are axes of the tensor.
     ones = sorted((first.rank + len(first.behind) - axis for axis in _places(first.behind, first.rank)), reverse=True)
-    behind = [*first.behind, *(count - sum(one <= count for one in ones) for count in last.behind)]
-    return _places(behind, first.rank)
+    return _places([*first.behind, *(count - sum(one <= count for one in ones) for count in last.behind)], first.rank)
 
 
 def _places(behind: list[int], rank: int) -> list[int]:

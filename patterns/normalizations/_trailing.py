@@ -53,8 +53,7 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
         if not (given == 1).all():
             raise Declined(f"{factor!r} is not constant, and the scale is not 1")
         return factor
-    product = np.asarray(doubles(g, parameter) * doubles(g, factor))
-    return rounded(product.reshape(given.shape), given.dtype)
+    return rounded(np.asarray(doubles(g, parameter) * doubles(g, factor)).reshape(given.shape), given.dtype)
 
 
 @np.errstate(all="ignore")

@@ -35,8 +35,7 @@ class LRNConvPattern(EasyPatternOptimization):
         shape = g.try_infer_shape(m.x) or ()
         if len(shape) != 4 or not all(map(is_nonzero, shape[1:])) or g.try_infer_type(m.x) != TensorProto.FLOAT:  # (2)
             return self.none(m.nodes[0], msg="not an image of floats, or an image may be empty")
-        factor = g.get_attribute(m.nodes[0], "alpha") / m.size
-        weights = np.full((1, 1, m.size, 1, 1), factor, np.float32)
+        weights = np.full((1, 1, m.size, 1, 1), g.get_attribute(m.nodes[0], "alpha") / m.size, np.float32)
         return m.derive(weights=weights, offset=np.array([g.get_attribute(m.nodes[0], "bias")], np.float32))
 
     def apply_pattern(self, g: PatternRewriter, x: str, size: int, weights: Array, offset: Array) -> str:

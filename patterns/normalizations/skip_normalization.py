@@ -72,8 +72,7 @@ class SkipLayerNormalizationPattern(_SkipNormalization):
         self, g: PatternBuilder, x: Symbol, skip: Symbol, added: Symbol, scale: Symbol, bias: Optional
     ) -> tuple[Symbol, Symbol]:
         total = self.total(g, x, skip, added)
-        axis = g.capture("axis")
-        return total, g.op.LayerNormalization(total, scale, bias, axis=axis, epsilon=g.capture("epsilon"))
+        return total, g.op.LayerNormalization(total, scale, bias, axis=g.capture("axis"), epsilon=g.capture("epsilon"))
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, skip: str, scale: str, bias: str, added: str | None, epsilon: float, alone: bool

@@ -57,8 +57,7 @@ def arrange(letters: str, wanted: Sequence[str]) -> Operand:
 
     Letters that it lacks get axes of length 1, but for leading ones; an empty letter always gets one.
     """
-    present = [c for c in wanted if c in letters and c]
-    perm = [letters.index(c) for c in present]
+    perm = [letters.index(c) for c in wanted if c in letters and c]
     first = next((i for i, c in enumerate(wanted) if c in letters), len(wanted))  # "" is in every string
     axes = [i for i, c in enumerate(wanted[first:]) if not c or c not in letters]
     return Operand(None if perm == sorted(perm) else perm, axes)

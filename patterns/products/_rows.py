@@ -29,5 +29,4 @@ def times_transposed(g: PatternRewriter, x: str, w: str) -> str:
     sizes = [size if isinstance(size, int) else -1 for size in shape[:-1]]
     if sizes.count(-1) < 2 and 0 not in sizes:
         return str(g.op.Reshape(product, [*sizes, columns], allowzero=1))
-    target = g.op.Concat(g.op.Shape(x, start=0, end=-1), [columns], axis=0)
-    return str(g.op.Reshape(product, target, allowzero=1))
+    return str(g.op.Reshape(product, g.op.Concat(g.op.Shape(x, start=0, end=-1), [columns], axis=0), allowzero=1))

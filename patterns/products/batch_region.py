@@ -80,8 +80,7 @@ def _carry(g: GraphView, batch: Shape, node: Node, place: int) -> Carried | None
     found = axes.parts([g.try_infer_shape(name) for name in node.input], first, shape[0])
     if found is None or any(found.values()):
         return None
-    split = axes.replaced({first: (first, *range(-1, -len(batch), -1))})
-    return Carried(found, parameters(g, node, split))
+    return Carried(found, parameters(g, node, axes.replaced({first: (first, *range(-1, -len(batch), -1))})))
 
 
 def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
@@ -108,5 +107,4 @@ def _write(region: Region, entries: Mapping[str, _Entry], g: PatternRewriter, *n
             split = {"axes": numbers} if op_type == "Unsqueeze" else {}
             targets = [] if split else [np.array(numbers, np.int64)]
             names[name] = getattr(g.op, op_type)(source, *targets, **split)
-    created = [*g.created]
-    return [*created, *region.written(g, names, {nodes[-1].input[0]: nodes[-1].output})]
+    return [*g.created, *region.written(g, names, {nodes[-1].input[0]: nodes[-1].output})]

@@ -43,8 +43,7 @@ class MatMulSplitPattern(PatternOptimization):
         columns = np.concatenate([np.arange(sum(known[:part]), sum(known[: part + 1])) for part in read])
         rank = g.get_rank(node.input[0])
         biases = [*product.input[2:], *([] if added is None else [name for name in added.input if name != product.output[0]])]
-        found = [self._part(g, name, columns, sum(known), rank) for name in biases]
-        parts = [each for each in found if each is not None]
+        parts = [part for name in biases if (part := self._part(g, name, columns, sum(known), rank)) is not None]
         if not columns.size or len(parts) < len(biases):  # (4)
             return self.none(node, msg="a bias that is not one number for each column, or for all")
         weight = constant(g, product.input[1]).take(columns, place)

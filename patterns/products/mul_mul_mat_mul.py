@@ -42,8 +42,7 @@ class MulMulMatMulPattern(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, a: str, b: str, factor: np.ndarray, turned: bool, perm: list[int] | None
     ) -> str:
-        right = g.op.Transpose(b, perm=perm) if turned else b
-        return g.op.MatMul(g.op.Mul(a, factor), right)
+        return g.op.MatMul(g.op.Mul(a, factor), g.op.Transpose(b, perm=perm) if turned else b)
 
     examples = Example.pairs(
         "agraph (float[a,b,4] x, float[a,4,c] z) => (float[a,b,c] y) <float s = {0.5}, float t = {0.25}> "

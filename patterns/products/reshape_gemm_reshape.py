@@ -44,8 +44,7 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         return m.derive(target=target)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, bias: bool, target: list[int] | None) -> str:
-        rows = x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64))
-        product = g.op.MatMul(rows, w)
+        product = g.op.MatMul(x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64)), w)
         return g.op.Add(product, b) if bias else product
 
     examples = Example.only(

@@ -27,8 +27,7 @@ class ReshapeMatMulReshapePattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, p: Symbol, q: Symbol, r: Symbol) -> Symbol:
         form = g.choice("form", "all", "left", "right", "operands")
         left = a if form == "right" else g.op.Reshape(a, p, attributes=ANY)
-        right = b if form == "left" else g.op.Reshape(b, q, attributes=ANY)
-        product = g.op.MatMul(left, right)
+        product = g.op.MatMul(left, b if form == "left" else g.op.Reshape(b, q, attributes=ANY))
         return product if form == "operands" else g.op.Reshape(product, r, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

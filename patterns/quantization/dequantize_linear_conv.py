@@ -36,8 +36,7 @@ class DequantizeLinearConvPattern(EasyPatternOptimization):
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, given: Constant, z: Optional, b: Optional, c: Constant
     ) -> Symbol:
-        weights = g.op.DequantizeLinear(w, given, z, attributes=ANY)
-        y = g.op.Conv(x, weights, b, attributes=g.capture("attributes"))
+        y = g.op.Conv(x, g.op.DequantizeLinear(w, given, z, attributes=ANY), b, attributes=g.capture("attributes"))
         following = g.choice("following", "BatchNormalization", "Mul", "Div")
         if following == "BatchNormalization":
             return fixed_normalization(g, y)

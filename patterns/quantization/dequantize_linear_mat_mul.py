@@ -64,8 +64,7 @@ class DequantizeLinearMatMulPattern(PatternOptimization):
         zero = left.input[2] if len(left.input) > 2 else None
         if is_turned:
             b = g.make_initializer("", constant(g, b).T, source=b)
-        sums = g.op.Cast(g.op.MatMulInteger(a, b, zero or None), to=TensorProto.FLOAT)
-        operands = [sums, g.op.Mul(s, t)]
+        operands = [g.op.Cast(g.op.MatMulInteger(a, b, zero or None), to=TensorProto.FLOAT), g.op.Mul(s, t)]
         bias = node.input[2] if len(node.input) > 2 else ""
         if bias:
             operands = [g.op.Mul(*operands), bias]

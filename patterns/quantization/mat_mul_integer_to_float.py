@@ -32,8 +32,7 @@ class MatMulIntegerToFloatPattern(EasyPatternOptimization):
         self, g: PatternBuilder, a: Symbol, b: Symbol, s: Symbol, t: Symbol, za: Optional, zb: Optional, bias: Symbol
     ) -> Symbol:
         # Products with equal scales share the product of the scales.
-        sums = g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT)
-        y = g.op.Mul(sums, g.keep(g.op.Mul(s, t)))
+        y = g.op.Mul(g.op.Cast(g.op.MatMulInteger(a, b, za, zb), to=TensorProto.FLOAT), g.keep(g.op.Mul(s, t)))
         return g.op.Add(y, bias) if g.option("biased") else y
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

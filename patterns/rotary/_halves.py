@@ -86,7 +86,8 @@ def _repeated(g: GraphView, node: Node) -> str | None:
 
 def _doubled(g: GraphView, node: Node) -> tuple[str | None, list[int]]:
     """The tensor whose elements stand twice in a row after a Reshape of its copies along a new last axis, and new axes."""
-    copies = joined_pairs(g, node)
+    is_paired = is_op(node, "Reshape") and _are_pairs(g, node.input[0], node.output[0])
+    copies = g.node_before(node.input[0]) if is_paired else None
     if copies is None:
         return None, []
     if is_op(copies, "Expand", "Tile"):
@@ -101,11 +102,6 @@ def _doubled(g: GraphView, node: Node) -> tuple[str | None, list[int]]:
     if rank is None or not isinstance(axes, list) or rank - 1 not in (places := [axis % rank for axis in axes]):
         return None, []
     return before.input[0], sorted(place for place in places if place != rank - 1)
-
-
-def joined_pairs(g: GraphView, node: Node) -> Node | None:
-    """The producer of the tensor of shape (..., n, 2) that a Reshape makes (..., 2n) of, ``None`` if it does something else."""
-    return g.node_before(node.input[0]) if is_op(node, "Reshape") and _are_pairs(g, node.input[0], node.output[0]) else None
 
 
 def _are_pairs(g: GraphView, name: str, whole: str) -> bool:
@@ -205,8 +201,7 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
 
 def _column(g: GraphView, name: str, start: int) -> str | None:
     """The tensor that a result holds one element of each pair of."""
-    size = size_along(g, name, 4)
-    pairs, place, _ = part_of(g, name, 4) if size == 1 else ("", None, None)
+    pairs, place, _ = part_of(g, name, 4) if size_along(g, name, 4) == 1 else ("", None, None)
     return _paired(g, g.node_before(pairs)) if place == start else None
 
 

@@ -57,8 +57,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
 
         form = g.choice("form", "halves", "interleaved", "columns")
         if form == "columns" or g.option("whole"):
-            turned = joined(g.op.Neg(second), first)
-            return g.op.Add(g.op.Mul(x, cos), g.op.Mul(turned, sin))
+            return g.op.Add(g.op.Mul(x, cos), g.op.Mul(joined(g.op.Neg(second), first), sin))
         left = g.op.Sub(g.op.Mul(first, cos), g.op.Mul(second, sin))
         return joined(left, g.op.Add(g.op.Mul(second, cos), g.op.Mul(first, sin)))
 
@@ -142,8 +141,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
         if not cache.has_batch:
             name = g.op.Unsqueeze(name, axes=[0])
         if cache.is_shared:
-            batch = g.op.Shape(like, start=0, end=1)
-            name = g.op.Expand(name, g.op.Concat(batch, np.array([1, 1]), axis=0))
+            name = g.op.Expand(name, g.op.Concat(g.op.Shape(like, start=0, end=1), np.array([1, 1]), axis=0))
         return name
 
     _cut = "int64[1] o = {0}, int64[1] h = {2}, int64[1] e = {4}, int64[1] k = {3}"

@@ -67,8 +67,7 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
         chosen = {"interleaved": interleaved or 0, "rotary_embedding_dim": size}
         if count is None:
             return g.op.RotaryEmbedding(heads, cos, sin, **chosen)
-        x = g.op.Reshape(heads, np.array([0, 0, count * whole]))
-        turned = g.op.RotaryEmbedding(x, cos, sin, num_heads=count, **chosen)
+        turned = g.op.RotaryEmbedding(g.op.Reshape(heads, np.array([0, 0, count * whole])), cos, sin, num_heads=count, **chosen)
         return g.op.Reshape(turned, np.array([0, 0, count, whole]))
 
     _start = "agraph (float[b,3,s,6] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,6] y)"

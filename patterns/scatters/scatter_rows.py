@@ -39,8 +39,7 @@ class _ScatterRows(EasyPatternOptimization):
             if isinstance(size, int):
                 columns.append(g.op.Expand(np.arange(size, dtype=np.int64).reshape([size, *ones]), sizes))
                 continue
-            count = g.op.Squeeze(g.op.Shape(rows, start=place, end=place + 1))
-            counted = g.op.Range(np.array(0), count, np.array(1))
+            counted = g.op.Range(np.array(0), g.op.Squeeze(g.op.Shape(rows, start=place, end=place + 1)), np.array(1))
             columns.append(g.op.Expand(g.op.Reshape(counted, np.array([-1, *ones])), sizes))
         columns.append(g.op.Expand(g.op.Reshape(positions, np.array([-1, 1])), sizes))
         return g.op.ScatterND(x, g.op.Concat(*columns, axis=-1), rows)
@@ -59,8 +58,7 @@ class TransposeScatterNDTransposePattern(_ScatterRows):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol, u: Symbol) -> Symbol:
-        scattered = g.op.ScatterND(g.op.Transpose(x, perm=g.capture("there")), i, u)
-        return g.op.Transpose(scattered, perm=g.capture("back"))
+        return g.op.Transpose(g.op.ScatterND(g.op.Transpose(x, perm=g.capture("there")), i, u), perm=g.capture("back"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, new = g.try_infer_shape(m.i), g.try_infer_shape(m.u)

@@ -67,16 +67,12 @@ class ScattersConcatPattern(PatternOptimization):
             block = _block_of(g, here) if here is not None and g.is_exclusive(rest) else None
         pieces = _pieces([owner or (rest, place) for place, owner in enumerate(owners)])
         parts = [piece for piece in pieces if piece.end - piece.start != size_along(g, piece.name, last.axis)]
-        stored = {piece.name for piece in parts if g.is_constant(piece.name) and self._is_small(g, piece.name)}
+        constants = {piece.name for piece in parts if g.is_constant(piece.name)}
+        stored = {name for name in constants if (shape := g.static_shape(name)) is not None and prod(shape) <= FOLD_LIMIT}
         count = len(pieces[1:2]) + sum(piece.name not in stored for piece in parts)
         if count > len(chain) or (count == len(chain) and not stored):  # (3)
             return self.none(node, msg="it would take as many nodes")
         return MatchResult(self, chain[::-1], partial(self._joined, pieces, parts, last.axis))
-
-    @staticmethod
-    def _is_small(g: GraphView, name: str) -> bool:
-        shape = g.static_shape(name)
-        return shape is not None and prod(shape) <= FOLD_LIMIT
 
     def _joined(self, pieces: list[_Piece], parts: list[_Piece], axis: int, g: PatternRewriter, *nodes: Node) -> list[Node]:
         names = [

@@ -86,8 +86,7 @@ class UniformBroadcastPattern(_BroadcastOperand):
         if number is None:
             return None
         others = broadcast_shape(g, [*node.input[:place], *node.input[place + 1 :]])
-        fits = same_dims(broadcast_shapes(others, number.shape), g.try_infer_shape(node.output[0]))
-        return number if fits else None  # (2)
+        return number if same_dims(broadcast_shapes(others, number.shape), g.try_infer_shape(node.output[0])) else None  # (2)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) { s = Shape(x) c = ConstantOfShape <value = float[1] {1}> (s) y = Add(x, c) }",

@@ -48,8 +48,7 @@ class CubicResizePattern(_ImageResize):
     operand_types = {"x": {TensorProto.FLOAT}}  # (3)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, roi: Optional, scales: Optional, sizes: Optional) -> Symbol:
-        others = g.capture("others")
-        return g.op.Resize(x, roi, scales, sizes, mode="cubic", antialias=g.any_of(None, 0), attributes=others)
+        return g.op.Resize(x, roi, scales, sizes, mode="cubic", antialias=g.any_of(None, 0), attributes=g.capture("others"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]

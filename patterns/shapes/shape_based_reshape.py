@@ -33,8 +33,7 @@ class ShapeBasedReshapePattern(EasyPatternOptimization):
         source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
         if source is None or result is None:  # (2)
             return self.none(m.nodes[0], msg="a shape is unknown")
-        inferred = [i for i, size in enumerate(g.info(m.shape).data or ()) if size == -1]
-        target = reshape_target(g, source, result, inferred)
+        target = reshape_target(g, source, result, [i for i, size in enumerate(g.info(m.shape).data or ()) if size == -1])
         more, fewer = inserted_ones(source, result), inserted_ones(result, source)
         if target is None and more is None and fewer is None:  # (2) (3)
             return self.none(m.nodes[0], msg=lambda: f"{result} cannot be written as a constant for {source}")

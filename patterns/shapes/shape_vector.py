@@ -30,8 +30,7 @@ class ShapeVectorPattern(PatternOptimization):
         for name, shape in candidates:
             start = find_run(shape, info.data)
             if start is not None and (len(shape) == len(info.data) or g.main_opset >= 15):
-                part = axes_part(shape, start, len(info.data))
-                return MatchResult(self, [node], replaced_by("Shape", name, **part))
+                return MatchResult(self, [node], replaced_by("Shape", name, **axes_part(shape, start, len(info.data))))
         return self.none(node, msg="no tensor has these axes in a row")  # (2)
 
     examples = Example.pairs(

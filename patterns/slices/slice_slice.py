@@ -33,8 +33,7 @@ class SliceSlicePattern(EasyPatternOptimization):
         if first is None or second is None:  # (1)
             return self.none(m.nodes[1], msg="malformed, or negative axes of an unknown rank")
         for axis, span in second.items():
-            size = None if shape is None else shape[axis]
-            merged = composed(size, first[axis], span) if axis in first else span
+            merged = composed(None if shape is None else shape[axis], first[axis], span) if axis in first else span
             if merged is None:  # (2)
                 return self.none(m.nodes[1], msg="the spans of an axis depend on its size")
             first[axis] = merged
@@ -42,8 +41,7 @@ class SliceSlicePattern(EasyPatternOptimization):
 
     def apply_pattern(self, g: PatternRewriter, x: str, spans: dict[int, Span]) -> str:
         starts, ends, steps = zip(*spans.values(), strict=True)
-        by = None if set(steps) == {1} else steps
-        return g.op.Slice(x, starts=starts, ends=ends, axes=tuple(spans), steps=by)
+        return g.op.Slice(x, starts=starts, ends=ends, axes=tuple(spans), steps=None if set(steps) == {1} else steps)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[c,d] y) <int64[1] i = {1}, int64[1] j = {5}, int64[1] k = {0}, int64[1] l = {-1}> "

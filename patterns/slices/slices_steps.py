@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -6,7 +5,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
-from ._spans import Steps, steps_of
+from ._spans import steps_of
 
 
 class SlicesStepsPattern(PatternOptimization):
@@ -39,7 +38,8 @@ class SlicesStepsPattern(PatternOptimization):
             return self.none(node, msg="not parts of two neighbouring axes before the last one")
         if not all(sorted(part.taken) == axes and all(by == step for _, by in part.taken.values()) for part in parts):  # (1)
             return self.none(node, msg="not all parts are of the same axes, with the same step")
-        if not self._are_alone(g, node, parts):  # (2)
+        nodes = [*dict.fromkeys(each for part in parts for each in part.nodes), node]
+        if not all(g.is_used_only_by(name, *nodes) for each in nodes[:-1] for name in each.output):  # (2)
             return self.none(node, msg="something else reads a part")
         places = [tuple(part.taken[axis][0] for axis in axes) for part in parts]
         by_row = [(i, j) for i in range(step) for j in range(step)]
@@ -52,14 +52,7 @@ class SlicesStepsPattern(PatternOptimization):
         height, width, row = rows // step, columns // step, axes[0]
         targets = [*lead, height, step, width, step, channels], [*lead, height, width, channels * step * step]
         inside = (row + 1, row + 3) if places == by_row else (row + 3, row + 1)
-        perm = [*range(row), row, row + 2, *inside, row + 4]
-        nodes = dict.fromkeys(each for part in parts for each in part.nodes)
-        return MatchResult(self, [*nodes, node], partial(self._blocks, source, targets, perm))
-
-    @staticmethod
-    def _are_alone(g: GraphView, node: Node, parts: Sequence[Steps]) -> bool:
-        nodes = [node, *(each for part in parts for each in part.nodes)]
-        return all(g.is_used_only_by(name, *nodes) for each in nodes[1:] for name in each.output)
+        return MatchResult(self, nodes, partial(self._blocks, source, targets, [*range(row), row, row + 2, *inside, row + 4]))
 
     def _blocks(
         self, source: str, targets: tuple[list[int], list[int]], perm: list[int], g: PatternRewriter, *nodes: Node

@@ -66,8 +66,7 @@ class Operand(NamedTuple):
 
     def nodes(self, parts: Sequence[Part]) -> list[Node]:
         """The nodes of some parts, and the Concat."""
-        found = [part.node for part in parts if part.node is not None]
-        return [*found, *([] if self.concat is None else [self.concat])]
+        return [*[part.node for part in parts if part.node is not None], *([] if self.concat is None else [self.concat])]
 
 
 def is_ml(node: Node | None, *op_types: str) -> bool:

@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, GraphView, Match, Node
+from xoptim.match import Example, GraphView, Match
 
 from .._folding import Array
 from ._columns import Operand, Part, _AfterColumns, is_ml, operand_of, steps_above
@@ -64,7 +64,9 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         node = m.nodes[0]
-        found = operand_of(g, m.x, _imputes)
+        found = operand_of(
+            g, m.x, lambda each: is_ml(each, "Imputer") and bool(np.isnan(each.attribute.get("replaced_value_float", 0.0)))
+        )
         if found is None:  # (1) (2)
             return self.none(node, msg="there is no Imputer of NaN in a matrix, or it is read elsewhere")
         nodes = comparisons(node, found.size)  # (3)
@@ -92,10 +94,6 @@ class ImputerTreeEnsemblePattern(_TreeEnsembleOperand):
     )
 
 
-def _imputes(node: Node) -> bool:
-    return is_ml(node, "Imputer") and bool(np.isnan(node.attribute.get("replaced_value_float", 0.0)))
-
-
 class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):
     """TreeEnsembleRegressor(Scaler(x)) → TreeEnsembleRegressor(x), and so for Add, Mul and Sub, and after a Concat
 
@@ -118,8 +116,7 @@ class ScalerTreeEnsemblePattern(_TreeEnsembleOperand):
             return self.none(node, msg="a scale is not positive")
         limits = nodes.all_limits.copy()
         limits[nodes.inner] = _thresholds_before(limits[nodes.inner], offset, scale, np.isin(nodes.modes, STRICT))
-        given = {**node.attribute, "nodes_values": numbers(limits)}
-        return m.derive(read=(found.operand, found.sources), given=given)
+        return m.derive(read=(found.operand, found.sources), given={**node.attribute, "nodes_values": numbers(limits)})
 
     _start = "agraph (float[a,2] x) => (float[a,1] y) {"
     examples = Example.only(

@@ -64,8 +64,7 @@ class TreeEnsemblesSumPattern(PatternOptimization):
 
 def _key(tree: Node) -> tuple[Any, ...]:
     """Equal for ensembles whose trees fit into one."""
-    lists = frozenset(name for name in tree.attribute if name.startswith(_LISTS))
-    return tree.input[0], tree.attribute.get("n_targets"), lists
+    return tree.input[0], tree.attribute.get("n_targets"), frozenset(name for name in tree.attribute if name.startswith(_LISTS))
 
 
 def _fits(g: GraphView, tree: Node) -> bool:

@@ -22,7 +22,7 @@ def archive(*names: str) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
         for name in names:
-            file.writestr(name, b"content")
+            file.writestr(zipfile.ZipInfo(name), b"content")  # of a fixed date: the bytes are names of tests
     return stream.getvalue()
 
 

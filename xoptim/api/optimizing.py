@@ -32,34 +32,22 @@ AnyModel = TypeVar("AnyModel")
 Listener = Callable[[OptimizationReport], object]
 
 
+class OptimizeChanges(OptimizationChanges, total=False):
+    """The keyword arguments of `optimize`."""
+
+    inline: bool
+    verify: bool | ValidationOptions
+    only_if_faster: bool | BenchOptions
+    precision: PrecisionOptions | None
+    report: Listener | str | Path | None
+
+
 @overload
 def optimize(
-    model: str | Path,
-    options: OptimizationOptions | None = None,
-    *,
-    inline: bool = False,
-    verify: bool | ValidationOptions = False,
-    only_if_faster: bool | BenchOptions = False,
-    precision: PrecisionOptions | None = None,
-    report: Listener | str | Path | None = None,
-    **changes: Unpack[OptimizationChanges],
+    model: str | Path, options: OptimizationOptions | None = None, **changes: Unpack[OptimizeChanges]
 ) -> onnx.ModelProto: ...
-
-
 @overload
-def optimize(
-    model: AnyModel,
-    options: OptimizationOptions | None = None,
-    *,
-    inline: bool = False,
-    verify: bool | ValidationOptions = False,
-    only_if_faster: bool | BenchOptions = False,
-    precision: PrecisionOptions | None = None,
-    report: Listener | str | Path | None = None,
-    **changes: Unpack[OptimizationChanges],
-) -> AnyModel: ...
-
-
+def optimize(model: AnyModel, options: OptimizationOptions | None = None, **changes: Unpack[OptimizeChanges]) -> AnyModel: ...
 def optimize(
     model: Any,
     options: OptimizationOptions | None = None,

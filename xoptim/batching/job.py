@@ -92,7 +92,7 @@ def _is_intact(job: Job, record: Record) -> bool:
 def _judged(job: Job, ended: Ended) -> Record:
     """The record of a process that has ended."""
     record = Record(model=str(job.model), output=job.name, status="crashed", seconds=round(ended.seconds, 3))
-    last = _last_line(ended.err)
+    last = next((" ".join(line.split()) for line in reversed(ended.err.splitlines()) if line.strip()), "")
     if ended.cut_off == "timeout":
         return replace(record, status="timeout", error=f"not done within {job.options.timeout:g} seconds")
     if ended.cut_off or ended.code not in STATUS:
@@ -127,11 +127,6 @@ def _verdict(reports: list[dict[str, Any]]) -> str:
             text += f": {report['reason']}"
         texts.append(text)
     return "; ".join(dict.fromkeys(texts))
-
-
-def _last_line(text: str) -> str:
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
 
 
 def _end_text(code: int) -> str:

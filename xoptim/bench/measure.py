@@ -90,6 +90,5 @@ def _measure(subjects: Sequence[Subject], feeds: Mapping[str, Value], options: B
         for place in rng.sample(range(len(subjects)), len(subjects)):
             sessions[place] = opened(subjects[place], options.settings, feeds)
         runs = [sessions[place].runner(feeds) for place in range(len(subjects))]
-        seconds = options.seconds * len(subjects) / options.passes
-        measure_pass(runs, times, seconds, rng, clock_for([options.settings]))
+        measure_pass(runs, times, options.seconds * len(subjects) / options.passes, rng, clock_for([options.settings]))
     return times

@@ -45,8 +45,7 @@ class Columns:
     def _explore_operands(self) -> None:
         operands = self.links.operands
         while self._unexplored:
-            column = self.columns[self._unexplored.pop()]
-            for found in zip(*(operands[node] for node in column), strict=True):
+            for found in zip(*(operands[node] for node in self.columns[self._unexplored.pop()]), strict=True):
                 producers, outputs = zip(*found, strict=True)
                 if NONE not in producers and len(set(outputs)) == 1:
                     self._add(producers)

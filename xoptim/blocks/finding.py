@@ -95,15 +95,12 @@ class _Search:
             else:
                 early = Alignment(self.links, self._taken, block).early()
                 aligned = Alignment(self.links, self._taken, early).aligned()
-                fit = next((each for each in (aligned, block) if self._can_run(each, chosen)), None)
+                rows = [row for each in chosen for row in each.rows]
+                fit = next((each for each in (aligned, block) if self.links.is_acyclic([*rows, *each.rows])), None)
                 if fit is not None:
                     chosen.append(fit)
                     self._taken.update(node for row in fit.rows for node in row)
         return chosen
-
-    def _can_run(self, block: Block, others: Sequence[Block]) -> bool:
-        """Whether each copy of the block, and of the others, can run in one piece."""
-        return self.links.is_acyclic(row for each in (block, *others) for row in each.rows)
 
     def _is_covered(self, members: Sequence[int]) -> bool:
         """Whether these nodes are in one place of a block that was found, so that they would become the same block."""
@@ -145,8 +142,7 @@ class _Search:
         if len(more.rows) == len(block.rows):
             return block
         column = next(column for column in zip(*more.rows, strict=True) if not set(column).isdisjoint(seeds))
-        again = self._grown(column)
-        return max((each for each in (block, more, again) if each is not None), key=lambda each: each.gain)
+        return max((each for each in (block, more, self._grown(column)) if each is not None), key=lambda each: each.gain)
 
     def _grown(self, seeds: Sequence[int]) -> Block | None:
         block = grown(self.links, self._taken, seeds)

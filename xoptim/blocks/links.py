@@ -1,6 +1,7 @@
 """The nodes of a graph as numbers, with the links between them, and classes of nodes that look alike."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Final, NamedTuple
 
 from onnx import GraphProto
@@ -104,23 +105,14 @@ class Links:
         for group in groups:
             for node in group:
                 merged[node] = group[0]
-        followers: list[list[int]] = [[] for _ in merged]
-        waiting = [0] * len(merged)
+        sorter = TopologicalSorter[int]()
         for node, needs in enumerate(self.needs):
-            here = merged[node]
-            for producer in needs:
-                if merged[producer] != here:
-                    followers[merged[producer]].append(here)
-                    waiting[here] += 1
-        ready = [node for node, count in enumerate(waiting) if merged[node] == node and not count]
-        left = sum(merged[node] == node for node in range(len(merged)))
-        while ready:
-            left -= 1
-            for follower in followers[ready.pop()]:
-                waiting[follower] -= 1
-                if not waiting[follower]:
-                    ready.append(follower)
-        return left == 0
+            sorter.add(merged[node], *(merged[producer] for producer in needs if merged[producer] != merged[node]))
+        try:
+            sorter.prepare()
+        except CycleError:
+            return False
+        return True
 
 
 def classes(links: Links) -> Iterator[list[int]]:

@@ -16,6 +16,7 @@ from xoptim.graph.model import Function, Model
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.propagate import infer_graph
+from xoptim.graph.walk import is_read_beyond
 from xoptim.match.rewrite import Step
 
 Operand = tuple[str, ...]
@@ -48,10 +49,8 @@ class Interface:
                     yield place, slot, tuple(copy[place].input[slot] for copy in self.copies)
 
     def _is_needed(self, number: int, result: Result) -> bool:
-        graph, name = self.graph, self.copies[number][result.place].output[result.output]
-        if not name:
-            return False
-        return graph.is_output(name) or graph.is_captured(name) or not self._own[number].issuperset(graph.consumers(name))
+        name = self.copies[number][result.place].output[result.output]
+        return bool(name) and is_read_beyond(self.graph, name, self._own[number])
 
 
 def body_nodes(
@@ -121,8 +120,7 @@ def _outline(model: Model, links: Links, block: Block) -> Repetition:
                 edit.functions.append(_function(model, name, interface, names))
             results = [copy[result.place].output[result.output] for result in interface.results]
             operands = [each[number] for each in interface.operands]
-            call = Node(name, operands, results, domain=DOMAIN, name=edit.node_names.fresh(names.calls[number]))
-            edit.commit(copy, [call])
+            edit.commit(copy, [Node(name, operands, results, domain=DOMAIN, name=edit.node_names.fresh(names.calls[number]))])
     model.shell.ir_version = max(model.shell.ir_version or _LEAST_IR_VERSION, _LEAST_IR_VERSION)
     return Repetition(name, len(copies), block.size, "function")
 

@@ -76,8 +76,7 @@ class BlockNames:
     """
 
     def __init__(self, copies: Sequence[Sequence[Node]]) -> None:
-        columns = [scopes_of(column) for column in zip(*copies, strict=True)]
-        found = [common(row) or () for row in zip(*columns, strict=True)]
+        found = [common(row) or () for row in zip(*map(scopes_of, zip(*copies, strict=True)), strict=True)]
         own = name_of(found) if len(set(found)) == len(found) else ""
         around = common(scope_of(node) or None for copy in copies for node in copy) or ()
         # a name for the block, an identifier

@@ -22,8 +22,7 @@ def select(selection: Selection, drop: Iterable[Word] = ()) -> list[Rewrite]:
         UnknownPatternError: when a word is none of these; the message suggests the nearest one.
         TypeError: when an item has another type.
     """
-    names = (name if isinstance(name, Name) else Name(name) for name in drop)
-    return database().query(Query.of(selection).excluding(*names))
+    return database().query(Query.of(selection).excluding(*(name if isinstance(name, Name) else Name(name) for name in drop)))
 
 
 def resolve(word: str) -> list[type[Rewrite]]:

@@ -108,8 +108,7 @@ def _agreed(chosen: Mapping[str, int], given: Mapping[str, int], equal: Mapping[
 
 def _layer(name: str, depth: int) -> str:
     separator = "/" if "/" in name else "."
-    parts = list(filter(None, name.split(separator)))[:-1]
-    return separator.join(parts[:depth]) or "(no name)"
+    return separator.join([part for part in name.split(separator) if part][:-1][:depth]) or "(no name)"
 
 
 class _Counter:

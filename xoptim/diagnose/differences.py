@@ -97,8 +97,7 @@ def _short(key: str) -> str:
 def _text(value: Any) -> str:
     """A text that is equal for equal attribute values."""
     if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.size > 8:
-        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return f"{value.dtype}{list(value.shape)} {_short(digest)}"
+        return f"{value.dtype}{list(value.shape)} {_short(hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest())}"
     return f"{value.dtype}{list(value.shape)} {value.tolist()!r}" if isinstance(value, np.ndarray) else repr(value)
 
 

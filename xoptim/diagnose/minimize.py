@@ -74,8 +74,7 @@ def _minimized(nodes: Sequence[Node], fails: Callable[[Sequence[Node]], bool]) -
     pieces = 2
     while len(left) >= 2:
         size = -(-len(left) // pieces)
-        chunks = [left[start : start + size] for start in range(0, len(left), size)]
-        for chunk in chunks:
+        for chunk in [left[start : start + size] for start in range(0, len(left), size)]:
             rest = [node for node in left if node not in chunk]
             if fails(rest):
                 left, pieces = rest, max(pieces - 1, 2)

@@ -75,12 +75,12 @@ class Optimizations:
         if self._last is None:
             return OptimizationReport([], {}, self._nodes_before, after, weakest([]))
         used = self._last.grades()
-        if self._has_half_precision():
+        infos = (info for graph in self._model.graphs() for _, info in graph.all_known())
+        if any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos):  # see `held_to`
             used.append("rounding")
-        counts = dict(sorted(self._last.state.counts.items()))
         return OptimizationReport(
             rows=self._last.statistics.rows,
-            applied=counts,
+            applied=dict(sorted(self._last.state.counts.items())),
             nodes_before=self._nodes_before,
             nodes_after=after,
             exactness=weakest(used),
@@ -93,11 +93,6 @@ class Optimizations:
     def forget(self) -> None:
         """Drop the last optimization, which holds parts of the model."""
         self._last = None
-
-    def _has_half_precision(self) -> bool:
-        """Whether a result is computed in 16 bits, so that even a rewrite of equal bits may move it (see `held_to`)."""
-        infos = (info for graph in self._model.graphs() for _, info in graph.all_known())
-        return any(info.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16) for info in infos)
 
 
 def _count(model: Model) -> int:

@@ -185,10 +185,9 @@ def _has_one_input(ends_stored: bool, g: View, m: Match) -> bool:
     for before, node in pairwise(m.nodes):
         if node.bodies:  # a subgraph may read any result
             return False
-        if g.is_constant(before.output[0]):
-            others = [name for name in node.input if name and name != before.output[0]]
-            if any(g.graph.tensor(name) is None for name in others):
-                return False
+        others = (name for name in node.input if name and name != before.output[0])
+        if g.is_constant(before.output[0]) and any(g.graph.tensor(name) is None for name in others):
+            return False
     return True
 
 

@@ -26,14 +26,13 @@ def _each(holds: Callable[[View, str], bool]) -> Filter:
     return check
 
 
-def _has_type(g: View, m: Found, x: str, types: Sequence[str] = ()) -> bool:
-    dtype = g.try_infer_type(x)
-    return dtype != 0 and (not types or type_name(dtype) in types)
+def _alike(fact: Callable[[View, str], int | None]) -> Filter:
 
+    def check(g: View, m: Found, a: str, b: str, *more: str) -> bool:
+        facts = {fact(g, name) for name in (a, b, *more)}
+        return len(facts) == 1 and None not in facts
 
-def _has_rank(g: View, m: Found, x: str, rank: int | None = None) -> bool:
-    shape = g.try_infer_shape(x)
-    return shape is not None and (rank is None or len(shape) == rank)
+    return check
 
 
 def _has_shape(g: View, m: Found, x: str, shape: Sequence[int] | None = None) -> bool:
@@ -43,29 +42,19 @@ def _has_shape(g: View, m: Found, x: str, shape: Sequence[int] | None = None) ->
     return len(found) == len(shape) and all(wanted in (-1, axis) for wanted, axis in zip(shape, found, strict=True))
 
 
-def _same_rank(g: View, m: Found, a: str, b: str, *more: str) -> bool:
-    shapes = [g.try_infer_shape(name) for name in (a, b, *more)]
-    return None not in shapes and len({len(shape) for shape in shapes if shape is not None}) == 1
-
-
-def _same_type(g: View, m: Found, a: str, b: str, *more: str) -> bool:
-    types = {g.try_infer_type(name) for name in (a, b, *more)}
-    return len(types) == 1 and 0 not in types
-
-
 BUILT_IN: dict[str, Filter] = {
     "is_constant": _each(lambda g, name: g.is_constant(name)),
     "is_variable": _each(lambda g, name: not g.is_constant(name)),
     "is_constant_scalar": lambda g, m, x, value=None: g.is_constant_scalar(x, value),
-    "has_type": _has_type,
+    "has_type": lambda g, m, x, types=(): (dtype := g.try_infer_type(x)) != 0 and (not types or type_name(dtype) in types),
     "is_float": _each(lambda g, name: is_float(g.try_infer_type(name))),
     "is_integer": _each(lambda g, name: is_integer(g.try_infer_type(name))),
-    "has_rank": _has_rank,
+    "has_rank": lambda g, m, x, rank=None: (found := g.info(x).rank) is not None and rank in (None, found),
     "has_shape": _has_shape,
     "static_shape": _each(lambda g, name: g.static_shape(name) is not None),
     "same_shape": lambda g, m, a, b, *more: all(g.same_shape(a, other) for other in (b, *more)),
-    "same_rank": _same_rank,
-    "same_type": _same_type,
+    "same_rank": _alike(lambda g, name: g.info(name).rank),
+    "same_type": _alike(lambda g, name: g.try_infer_type(name) or None),
     "is_exclusive": _each(lambda g, name: g.is_exclusive(name)),
     "is_output": _each(lambda g, name: g.is_output(name)),
     "is_no_output": _each(lambda g, name: not g.is_output(name)),

@@ -1,7 +1,6 @@
 """Local rewriters: one function that receives one node and returns the results that replace the node's."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from xoptim.facts.errors import Declined, RewriteError
@@ -63,11 +62,12 @@ class LocalRewriter(PatternOptimization):
         results = _results(found, node)
         # Returning the results of the node itself would match again for ever.
         made = {name for new in view.created for name in new.output}
-        if results is None or (made.isdisjoint(results) and _is_same(node, results)):
+        is_same = results == node.output or (is_copy(node) and results == node.input)
+        if results is None or (is_same and made.isdisjoint(results)):
             if not view.has_refused:
                 self._nothing_to_do(node)
             return None
-        match = MatchResult(self, [node], partial(_connected, results))
+        match = MatchResult(self, [node], lambda g, node: connect(g, results, node.output))
         match.edit = view.edit
         return match
 
@@ -77,15 +77,6 @@ class LocalRewriter(PatternOptimization):
             code = getattr(type(self).function, "__code__", None)
             file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
             listen(Refusal(self.name(), node, "the function does not apply here", file, line))
-
-
-def _is_same(node: Node, results: tuple[str | None, ...]) -> bool:
-    """Whether these are the results of the node already."""
-    return results == node.output or (is_copy(node) and results == node.input)
-
-
-def _connected(results: tuple[str | None, ...], g: PatternRewriter, node: Node) -> list[Node]:
-    return connect(g, results, node.output)
 
 
 def _results(found: Any, node: Node) -> tuple[str | None, ...] | None:

@@ -226,7 +226,8 @@ def rule_class(
     if not re.fullmatch(r"[A-Za-z_]\w*", label):
         raise wanted.place.error(f"{label!r} cannot be the name of a rule; letters, digits and underscores can")
     fields = _fields(wanted, given, dict(settings or {}))
-    pairs = [*value_name_pairs, *_same_names(wanted, given)] if fields.pop("keep_names") else list(value_name_pairs)
+    kept = (name for call in given.calls for name in call.outputs if name) if fields.pop("keep_names") else ()
+    pairs = [*value_name_pairs, *((name, name) for name in kept if wanted.maker(name) >= 0)]
     fields["rule"] = Rule(wanted, given, tuple(filters), _origins(wanted, given, pairs))
     fields["__doc__"] = wanted.doc.strip() or f"{expression(wanted)} → {expression(given)}"
     fields["__module__"] = __name__
@@ -302,11 +303,6 @@ def _setting(name: str, value: Any, place: TextPlace) -> Any:
     if wrong:
         raise place.error(f"setting {name!r} {wrong}")
     return tuple(value) if name in LISTS else value
-
-
-def _same_names(match: Side, replace: Side) -> list[tuple[str, str]]:
-    names = [name for call in replace.calls for name in call.outputs if name]
-    return [(name, name) for name in names if match.maker(name) >= 0]
 
 
 def _origins(match: Side, replace: Side, pairs: Pairs) -> dict[str, int]:

@@ -39,18 +39,14 @@ def inherit(added: Sequence[Node], removed: Sequence[Node], tag: str = "") -> No
             if metadata:
                 node.metadata = {**metadata, **(node.metadata or {})}
             node.doc_string = node.doc_string or origin.remark
-            if origin.name and _is_made_up(node):
+            prefix, _, number = node.name.rpartition("_")
+            is_made_up = node.name == node.op_type or (prefix == node.op_type and number.isdecimal())
+            if origin.name and is_made_up:
                 _name_after(node, origin, named)
         if tag:
             node.metadata = {**(node.metadata or {}), TAG: tag}
         elif node.metadata:
             node.metadata.pop(TAG, None)
-
-
-def _is_made_up(node: Node) -> bool:
-    """Whether the name is generated: the operator, or the operator with a number."""
-    prefix, _, number = node.name.rpartition("_")
-    return node.name == node.op_type or (prefix == node.op_type and number.isdecimal())
 
 
 def _name_after(node: Node, origin: Node, named: set[Node]) -> None:

@@ -30,7 +30,8 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
     installed = installed_patterns()
     named = [name for name in env if name.endswith("Pattern") or name in installed]
     # A variable named like an unknown pattern may belong to another program unless its value is a number.
-    named = [name for name in named if _is_class(name) or (name.endswith("Pattern") and env[name].isdecimal())]
+    classes = {cls.__name__ for cls in installed.values()}
+    named = [name for name in named if name in classes or (name.endswith("Pattern") and env[name].isdecimal())]
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),
         patterns=_names(env.get("PATTERN", "")),
@@ -40,12 +41,6 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
         keep=env.get("PATTERNNOREMOVE", ""),
         step=env.get("PATTERNSTEP", "") in ("1", "True", "true"),
     )
-
-
-def _is_class(name: str) -> bool:
-    """Whether an installed pattern has a class of this name."""
-    found = installed_patterns().get(short(name))
-    return found is not None and found.__name__ == name
 
 
 def _names(text: str) -> tuple[str, ...]:

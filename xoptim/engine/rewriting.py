@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xoptim.engine.engine import Engine
-from xoptim.engine.runner import run_pass
+from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
 from xoptim.graph.model import Model
 from xoptim.match.pattern import PatternOptimization
@@ -20,6 +20,7 @@ class Settle(Step):
     """Folds, with the passes that help it, and merges until nothing changes."""
 
     title = ""  # the passes in it are timed
+    requires = ensures = ()  # they are checked for each of the passes
 
     def __init__(self, passes: Sequence[ModelPass], merging: Sequence[ModelPass]) -> None:
         self.passes = passes
@@ -29,8 +30,8 @@ class Settle(Step):
         """Run the passes; returns the number of changes."""
         total = 0
         while True:
-            settled = sum(run_pass(each, model, state) for each in self.passes)
-            merged = sum(run_pass(each, model, state) for each in self.merging)
+            settled = run_passes(self.passes, model, state)
+            merged = run_passes(self.merging, model, state)
             total += settled + merged
             # A result may fit into the model after merging, and subgraphs read what is folded around them.
             if not merged and not (settled and has_bodies(model)):
@@ -71,7 +72,7 @@ class Rewriting(Step):
         return total
 
     def _clean(self, model: Model, state: State) -> int:
-        return sum(run_pass(each, model, state) for each in (*self.cleaning, self.settle))
+        return run_passes((*self.cleaning, self.settle), model, state)
 
     def _run_stages(self, engine: Engine) -> int:
         """Run the stages, and again as long as the passes of the selection have something new to see."""
@@ -87,13 +88,13 @@ class Rewriting(Step):
     def _run_stage(self, stage: Stage, engine: Engine) -> int:
         """Run the passes of a stage, then its patterns to a fixed point with folding and merging; returns the changes."""
         model, state = engine.model, engine.state
-        total = sum(run_pass(each, model, state) for each in stage.passes)
+        total = run_passes(stage.passes, model, state)
         if total:
-            run_pass(self.settle, model, state)
+            run_passes([self.settle], model, state)
         changed = engine.run(stage.patterns)
         total += changed
         for _ in range(ALTERNATIONS):
-            settled = run_pass(self.settle, model, state) if changed else 0
+            settled = run_passes([self.settle], model, state) if changed else 0
             changed = engine.confirm()
             total += changed + settled
             if not changed:

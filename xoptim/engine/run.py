@@ -9,7 +9,7 @@ from xoptim.engine.listeners import Statistics
 from xoptim.engine.navigate import grades_of
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.rewriting import Rewriting, Settle
-from xoptim.engine.runner import run_pass
+from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.load import check_imports, collection_paused
@@ -78,8 +78,7 @@ class Optimizer:
         self.model.listeners.append(self.state.worklist)
         try:
             with collection_paused():
-                for each in self.passes:
-                    run_pass(each, self.model, self.state)
+                run_passes(self.passes, self.model, self.state)
         finally:
             self.model.listeners.remove(self.state.worklist)
         return self.statistics.rows

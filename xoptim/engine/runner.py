@@ -1,6 +1,6 @@
-"""Run one pass within an optimization."""
+"""Run passes within an optimization."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 
 from xoptim.engine.applier import PASSED_ON, TAG
@@ -13,19 +13,21 @@ from xoptim.match.contract import Condition, unmet
 from xoptim.match.rewrite import ModelPass
 
 
-def run_pass(chosen: ModelPass, model: Model, state: State) -> int:
-    """Run a pass on a model, if it is usable there; returns the number of changes.
+def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:
+    """Run those of some passes that are usable on a model, one after the other; returns the number of changes.
 
     A step reports its changes itself. Any other pass counts as one rewrite: the model is cleaned afterwards, and a pass that
-    raises is skipped from then on. Raises `XoptimError` when the options are strict, and the pass raises, or a condition that
-    it requires or ensures does not hold.
+    raises is skipped from then on. Raises `XoptimError` when the options are strict, and a pass raises, or a condition that
+    it requires or ensures does not hold; what one pass ensures is not checked again before the next.
     """
-    if not state.is_usable(chosen, model.opsets.get("", 0)):
-        return 0
-    _check(chosen, "requires", chosen.requires, model, state)
-    count = _run_step(chosen, model, state) if chosen.is_step else _run_rewrite(chosen, model, state)
-    _check(chosen, "ensures", chosen.ensures, model, state)
-    return count
+    total, held = 0, frozenset[Condition]()
+    for each in passes:
+        if state.is_usable(each, model.opsets.get("", 0)):
+            _check(each, "requires", [name for name in each.requires if name not in held], model, state)
+            total += _run_step(each, model, state) if each.is_step else _run_rewrite(each, model, state)
+            _check(each, "ensures", each.ensures, model, state)
+            held = frozenset(each.ensures)
+    return total
 
 
 def _check(chosen: ModelPass, verb: str, conditions: Sequence[Condition], model: Model, state: State) -> None:

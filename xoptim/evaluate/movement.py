@@ -52,8 +52,7 @@ def identity(_node: EvaluationNode, inputs: list[Array | None]) -> list[Array] |
 @kernel("Shape")
 def shape(node: EvaluationNode, inputs: list[Array | None]) -> list[Array] | None:
     """Dimensions ``start`` to ``end``, both clamped to the rank."""
-    dims = required(inputs, 0).shape
-    return [np.array(dims[node.attribute("start", 0) : node.attribute("end")], dtype=np.int64)]
+    return [np.array(required(inputs, 0).shape[node.attribute("start", 0) : node.attribute("end")], dtype=np.int64)]
 
 
 @kernel("Constant")

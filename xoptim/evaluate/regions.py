@@ -61,7 +61,8 @@ def evaluate_with_onnxruntime(
     an array is a tensor that the model stores, a computed value has to be marked as `Computed`. ``functions`` are local ones
     that the nodes call.
     """
-    used = _names_read(nodes)
+    every, graphs = _everything(nodes)
+    used = {name for node in every for name in node.input} | {output.name for graph in graphs for output in graph.output}
     feeds = {name: value for name, value in feeds.items() if name in used}
     try:
         region = _Region(nodes, feeds, outputs)
@@ -112,8 +113,7 @@ class _Region:
 
     def model(self, opsets: Mapping[str, int], ir_version: int, functions: Sequence[onnx.FunctionProto]) -> onnx.ModelProto:
         """The region as a model. Initializers that are not inputs require version 4 of the format, functions version 8."""
-        version = max(ir_version, 8 if functions else 4)
-        model = onnx.ModelProto(ir_version=version, graph=self.graph, functions=functions)
+        model = onnx.ModelProto(ir_version=max(ir_version, 8 if functions else 4), graph=self.graph, functions=functions)
         # A model must import the domains of the functions that it calls.
         versions = {"": 1, **{f.domain: 1 for f in functions}, **opsets}
         model.opset_import.extend(onnx.OperatorSetIdProto(domain=d, version=v) for d, v in versions.items())
@@ -144,11 +144,6 @@ def _to_numpy(value: Any) -> Array:
         return np.array(value.numpy())  # a copy, since the view ends with the value
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return onnx.numpy_helper.to_array(TensorProto(data_type=code, dims=shape, raw_data=raw)).copy()
-
-
-def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    every, graphs = _everything(nodes)
-    return {name for node in every for name in node.input} | {output.name for graph in graphs for output in graph.output}
 
 
 def _everything(nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
@@ -197,12 +192,8 @@ def _division_hazard(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> str:
             return f"integer division by {node.input[1]!r} may overflow or divide by zero"
     if not unknown:
         return ""
-    types = _element_types(onnx.shape_inference.infer_shapes(model).graph)
+    typed = onnx.shape_inference.infer_shapes(model).graph
+    graphs = (typed, *inner_graphs(typed.node))
+    types = {v.name: v.type.tensor_type.elem_type for g in graphs for v in (*g.value_info, *g.input, *g.output)}
     unsafe = [name for name in unknown if not dtypes.is_float(types.get(name, 0))]
     return f"division by {unsafe[0]!r}, which may be an integer" if unsafe else ""
-
-
-def _element_types(graph: onnx.GraphProto) -> dict[str, int]:
-    """Element types by result name, subgraphs included."""
-    graphs = (graph, *inner_graphs(graph.node))
-    return {v.name: v.type.tensor_type.elem_type for g in graphs for v in (*g.value_info, *g.input, *g.output)}

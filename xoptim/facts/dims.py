@@ -364,18 +364,15 @@ def as_integer(value: Dim, bits: int) -> Dim:
         return (value - low) % (1 << bits) + low
     if _is_within(value, low, high):
         return value
-    value = _reduced(_unwrapped(value, bits), bits)
+    # Earlier wrapping, which adds a multiple of 2**bits, does not matter.
+    value = with_atoms(value, lambda atom: atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom))
+    value = _reduced(value, bits)
     return value if _is_within(value, low, high) else compound(f"int{bits}", (value,))
 
 
 def _is_within(value: Dim, low: int, high: int) -> bool:
     least, most = bounds(value)
     return least is not None and most is not None and low <= least and most <= high
-
-
-def _unwrapped(value: SymbolicDim, bits: int) -> Dim:
-    """A number that differs by a multiple of ``2**bits``: earlier wrapping does not matter."""
-    return with_atoms(value, lambda atom: atom.args[0] if INTEGER_BITS.get(atom.kind, 0) >= bits else of_atom(atom))
 
 
 def _reduced(value: Dim, bits: int) -> Dim:

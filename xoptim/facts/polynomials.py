@@ -131,10 +131,6 @@ def term_order(term: Term) -> tuple[int, tuple[Any, ...]]:
     return -degree(monomial), tuple([(atom.key, -exponent) for atom, exponent in monomial])
 
 
-def _factor_order(factor: Factor) -> Any:
-    return factor[0].key
-
-
 def merge_terms(left: Terms, right: Terms, factor: int = 1) -> Terms:
     """``left + factor * right``, the terms in any order."""
     merged = dict(left)
@@ -164,7 +160,7 @@ def _multiply_monomials(left: Monomial, right: Monomial) -> Monomial:
     powers = dict(left)
     for atom, exponent in right:
         powers[atom] = powers.get(atom, 0) + exponent
-    return tuple(sorted(powers.items(), key=_factor_order))
+    return tuple(sorted(powers.items(), key=lambda factor: factor[0].key))
 
 
 def multiply_terms(left: Terms, right: Terms) -> Terms:

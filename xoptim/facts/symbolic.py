@@ -17,7 +17,6 @@ from xoptim.facts.dim_text import text_of
 from xoptim.facts.polynomials import (
     Atom,
     Bounds,
-    Monomial,
     Table,
     Terms,
     add_terms,
@@ -266,16 +265,12 @@ def order_of(dim: Dim) -> Any:
     return dim.order if type(dim) is SymbolicDim else (1, (), dim)
 
 
-def _monomial_digest(monomial: Monomial) -> bytes:
-    return digest_of(*(b"%s^%d" % (atom.digest, exponent) for atom, exponent in monomial))
-
-
 def _digest(dim: Dim) -> bytes:
     if type(dim) is not SymbolicDim:
         return b"%d" % dim
     # Sums of numbers do not depend on an order of terms.
-    parts = sorted(digest_of(_monomial_digest(monomial), b"%d" % number) for monomial, number in dim.terms)
-    return digest_of(*parts, b"%d" % dim.constant)
+    factors = ((digest_of(*(b"%s^%d" % (atom.digest, power) for atom, power in monomial)), n) for monomial, n in dim.terms)
+    return digest_of(*sorted(digest_of(factor, b"%d" % number) for factor, number in factors), b"%d" % dim.constant)
 
 
 def _operation_digest(kind: str, args: tuple[Dim, ...]) -> bytes:

@@ -122,8 +122,7 @@ def replace_file(target: Path, content: bytes) -> None:
 
     Raises `ModelError` when it cannot be written, or is not a regular file.
     """
-    place = place_of(target)
-    with replacing(target) as files, files.open(place) as stream:
+    with replacing(target) as files, files.open(place_of(target)) as stream:
         stream.write(content)
 
 

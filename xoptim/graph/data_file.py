@@ -164,8 +164,7 @@ def _boxes(tensor: Tensor) -> Iterator[Box]:
         most = budget // _SHORTEST if fast and number == 0 else budget
         lengths[axis] = max(min(shape[axis], most), 1)
         budget = max(budget // lengths[axis], 1)
-    steps = (range(0, dim, length) for dim, length in zip(shape, lengths, strict=True))
-    for starts in product(*steps):
+    for starts in product(*(range(0, dim, length) for dim, length in zip(shape, lengths, strict=True))):
         yield tuple(slice(s, min(s + length, dim)) for s, length, dim in zip(starts, lengths, shape, strict=True))
 
 

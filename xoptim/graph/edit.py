@@ -15,7 +15,7 @@ from xoptim.graph.names import Names
 from xoptim.graph.node import Node
 from xoptim.graph.placement import find_places
 from xoptim.graph.propagate import check_results, infer_node, refine, refresh, spread_constness
-from xoptim.graph.walk import defined_inside, is_visible, move_after, reads
+from xoptim.graph.walk import defined_inside, is_read_beyond, is_visible, move_after, reads
 
 
 class Edit(Graph):
@@ -153,7 +153,7 @@ class Edit(Graph):
     def _check_nothing_disappears(self, gone: dict[Node, None], freed: set[str]) -> None:
         graph = self.target
         for name in sorted(name for name in freed if self.producer(name) is None):
-            if graph.is_output(name) or graph.is_captured(name) or any(n not in gone for n in graph.consumers(name)):
+            if is_read_beyond(graph, name, gone):
                 raise RewriteError(f"result {name!r} would disappear although something reads it")
 
     # ---------------------------------------------------------------- the commit

@@ -74,8 +74,7 @@ def _export_values(graph: Graph, proto: GraphProto) -> None:
         proto.output.append(_output(name, given_outputs.get(name), graph.info_of(name)))
     kept = (v for v in with_headroom(source.value_info) if graph.defines(v.name))
     if graph.refutes_declared:
-        known = ((v, graph.info_of(v.name)) for v in kept)
-        proto.value_info.extend(_redeclared(v, info) for v, info in known if info.dtype)
+        proto.value_info.extend(_redeclared(v, info) for v in kept if (info := graph.info_of(v.name)).dtype)
     else:
         proto.value_info.extend(v for v in kept if not contradicts(graph.info_of(v.name), v))
     declared = {v.name for v in (*proto.value_info, *proto.output)}

@@ -15,7 +15,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.walk import all_nodes, around, reads
+from xoptim.graph.walk import all_nodes, around, is_read_beyond, reads
 from xoptim.inference.types import info_to_type_proto
 from xoptim.inference.values import INTEGERS
 
@@ -118,7 +118,7 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
     inputs = dict.fromkeys(name for name in (*before.reads, *after.reads) if name not in inside)
     made = {name for node in given for name in node.output}
     results = [name for node in matched for name in node.output if name and name in made]
-    results = [name for name in results if graph.info_of(name) != UNKNOWN or _is_read(graph, name, given)]
+    results = [name for name in results if graph.info_of(name) != UNKNOWN or is_read_beyond(graph, name, given)]
     types = _Types(graph)
     both = []
     for fragment in fragments:
@@ -131,11 +131,6 @@ def side_by_side(graph: Graph, matched: Sequence[Node], given: Sequence[Node]) -
         )
         both.append(model_of(graph, body, fragment.nodes))
     return both[0], both[1]
-
-
-def _is_read(graph: Graph, name: str, nodes: Sequence[Node]) -> bool:
-    """Whether a result is needed outside these nodes."""
-    return graph.is_output(name) or graph.is_captured(name) or any(reader not in nodes for reader in graph.consumers(name))
 
 
 def _complete(graph: Graph, fragments: tuple[_Fragment, _Fragment]) -> dict[str, Tensor]:

@@ -100,8 +100,7 @@ class Node:
         if value is None:
             graph = self.graph
             rank = graph.info_of(self.input[0]).rank if graph is not None and self.input and self.input[0] else None
-            kernel = self.attribute.get("kernel_shape")
-            value = attribute_default(self.op_type, self.domain, self.opset, name, rank, kernel)
+            value = attribute_default(self.op_type, self.domain, self.opset, name, rank, self.attribute.get("kernel_shape"))
         return default if value is None else value
 
     def same_attributes(self, other: Node) -> bool:

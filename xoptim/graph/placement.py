@@ -48,8 +48,7 @@ def find_place(
     produced = dict.fromkeys(name for node in new for name in node.output if name)
     producers = (graph.producer(name) for node in new for name in reads(node) if name not in produced)
     before = max(filter(None, producers), key=lambda node: node.label, default=None)
-    found = (node for name in produced for node in readers(graph, name))
-    later = dict.fromkeys(node for node in found if node not in gone)
+    later = dict.fromkeys(node for name in produced for node in readers(graph, name) if node not in gone)
     limit = min((reader.label for reader in later), default=None)
     preferred = insert_at if insert_at is not None and insert_at.graph is graph else None
     for candidate in (preferred, max(gone, key=lambda n: n.label, default=None)):

@@ -1,7 +1,7 @@
 """Write models: the weights beside the target first, then all files into place when the model is approved."""
 
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -48,11 +48,11 @@ class Held:
 
     def weights_of(self, proto: ModelProto, base_dir: Path | None) -> list[Weight]:
         """The tensors of a model that was made with these stubs."""
-        return [Weight(tensor, self._held(tensor) or Tensor.from_proto(tensor, base_dir)) for tensor in stored_tensors(proto)]
-
-    def _held(self, proto: TensorProto) -> Tensor | None:
-        number = next((entry.value for entry in proto.external_data if entry.key == _HELD), None)
-        return None if number is None else self._tensors[int(number)]
+        weights: list[Weight] = []
+        for tensor in stored_tensors(proto):
+            held = (self._tensors[int(entry.value)] for entry in tensor.external_data if entry.key == _HELD)
+            weights.append(Weight(tensor, next(held, None) or Tensor.from_proto(tensor, base_dir)))
+        return weights
 
 
 class Draft:
@@ -97,7 +97,8 @@ class Draft:
 
         Raises `ModelError` when the file cannot be written, or a weight cannot be read.
         """
-        taken = _files_in(self.folder, weights)
+        places, home = (weight.tensor.place() for weight in weights), self.folder.resolve()
+        taken = {place[0].name for place in places if place is not None and place[0].parent == home}
         if self._place.name in taken:
             raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
         is_shared = [self._shares and _share(weight, self.folder) for weight in weights]
@@ -136,8 +137,7 @@ class Draft:
 
     def discard(self, proto: ModelProto | None = None) -> None:
         """Remove the weights of a model that is no longer needed; without an argument, the weights of all models."""
-        gone = list(self._final) if proto is None else self._of(proto)
-        for path in gone:
+        for path in list(self._final) if proto is None else self._of(proto):
             del self._final[path]
             with suppress(OSError):
                 path.unlink()
@@ -190,8 +190,7 @@ def _rename(proto: TensorProto, location: str) -> None:
 
 def _is_movable(weight: Weight) -> bool:
     """Whether a tensor is stored in an external file where there is one: ONNX has no raw form for strings."""
-    is_large = weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING
-    return is_large or is_external(weight.proto)
+    return is_external(weight.proto) or (weight.tensor.nbytes > INLINE_LIMIT and weight.tensor.dtype != TensorProto.STRING)
 
 
 def hold_weights(proto: ModelProto, base_dir: Path | None) -> None:
@@ -226,11 +225,6 @@ def shared_files(proto: ModelProto) -> list[str]:
     """The files of another model whose weights a model shares, by its metadata."""
     text = next((each.value for each in proto.metadata_props if each.key == SHARED), "")
     return text.split(", ") if text else []
-
-
-def _files_in(folder: Path, weights: Iterable[Weight]) -> set[str]:
-    places = (weight.tensor.place() for weight in weights)
-    return {place[0].name for place in places if place is not None and place[0].parent == folder.resolve()}
 
 
 def data_path(target: Path, taken: Collection[str]) -> Path:

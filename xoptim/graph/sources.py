@@ -76,8 +76,7 @@ def size_of(model: Source | onnx.ModelProto) -> int:
 
 
 def _folder(model: ir.Model) -> Path | None:
-    values = (value for graph in model.graphs() for value in graph.initializers.values())
-    tensors = (value.const_value for value in values)
+    tensors = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
     return next((Path(tensor.base_dir) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)), None)
 
 

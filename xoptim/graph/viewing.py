@@ -87,8 +87,7 @@ def _parts(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> li
 
 
 def _joined(node: EvaluationView, operands: list[Tensor], _: Sequence[int]) -> list[Tensor] | None:
-    first = operands[0]
-    axis = axis_of(node.attribute("axis", 1 if node.opset < 4 else None), len(first.shape))
+    axis = axis_of(node.attribute("axis", 1 if node.opset < 4 else None), len(operands[0].shape))
     others = {(each.dtype, each.shape[:axis], each.shape[axis + 1 :]) for each in operands}
     return [Joined(operands, axis)] if len(others) == 1 and all(each.size for each in operands) else None
 
@@ -109,8 +108,7 @@ def _computed(node: EvaluationView, operands: list[Tensor], shape: Sequence[int]
         return None  # onnxruntime computes chains of narrower floats in 32 bits
     if len(operands) != 2 or np.broadcast_shapes(*shapes) != tuple(shape) or (node.opset < 7 and shapes[0] != shapes[1]):
         return None
-    size = byte_size(operands[0].dtype, int(np.prod(shape, dtype=object)))
-    is_no_larger = size == max(each.nbytes for each in operands)
+    is_no_larger = byte_size(operands[0].dtype, int(np.prod(shape, dtype=object))) == max(each.nbytes for each in operands)
     return [Elementwise(_UFUNCS[node.op_type], node.op_type, operands, operands[0].dtype, shape)] if is_no_larger else None
 
 

@@ -187,8 +187,7 @@ class Elementwise(View):
     def read(self, box: Box) -> np.ndarray:
         values = []
         for operand in self.operands:
-            aligned = box[len(box) - len(operand.shape) :]
-            pairs = zip(operand.shape, aligned, strict=True)
+            pairs = zip(operand.shape, box[len(box) - len(operand.shape) :], strict=True)
             values.append(operand.read(tuple(slice(0, 1) if dim == 1 else each for dim, each in pairs)))
         with np.errstate(all="ignore"):
             found = np.asarray(self._function(*values))

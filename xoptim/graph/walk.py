@@ -1,6 +1,6 @@
 """Traverse a graph: what a node reads, which nodes read a result; move nodes in the order."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -53,6 +53,11 @@ def readers(graph: Graph, name: str) -> Iterator[Node]:
     yield from graph.consumers(name)
     for node in graph.captures(name):
         yield owner_in(graph, node)
+
+
+def is_read_beyond(graph: Graph, name: str, nodes: Container[Node]) -> bool:
+    """Whether anything but these nodes reads a result: another node, a subgraph, or the caller."""
+    return graph.is_output(name) or graph.is_captured(name) or any(node not in nodes for node in graph.consumers(name))
 
 
 def is_visible(graph: Graph, name: str) -> bool:

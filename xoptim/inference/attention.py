@@ -52,12 +52,11 @@ def attention(ctx: NodeContext) -> Results:
     if total is None:
         total = extended(past_value, None if v is None else v[2], 2, 4)
     length = known(ctx, total)
-    scores = None if q is None else (q[0], q[1], q[2], length)
     return [
         y,
         Info(dtype, _cache_shape(ctx, k, past_key, length)),
         Info(v_dtype, _cache_shape(ctx, v, past_value, length)),
-        Info(dtype, scores),
+        Info(dtype, None if q is None else (q[0], q[1], q[2], length)),
     ]
 
 
@@ -106,8 +105,7 @@ def linear_attention(ctx: NodeContext) -> Results:
     if window is None:
         return [output]
     present = (batch, known(ctx, kv_heads), key_size, value_size)
-    dtype = dtype_of(query if past is None else past)
-    return [output, Info(dtype, (window, *present) if window else present)]
+    return [output, Info(dtype_of(query if past is None else past), (window, *present) if window else present)]
 
 
 @infers("CausalConvWithState")

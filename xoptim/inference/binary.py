@@ -44,10 +44,6 @@ def _float_product(a: Dim, b: Dim) -> Dim | None:
     return a * b if (a and b) or (a >= 0 and b >= 0) else None
 
 
-def _floor_modulo(a: Dim, b: Dim) -> Dim | None:
-    return None if b == 0 else mod(a, b)
-
-
 def _c_modulo(a: Dim, b: Dim) -> Dim | None:
     """The remainder with the sign of ``a``, which onnxruntime takes in double precision."""
     if b == 0 or not is_exact_in_double(a) or not is_exact_in_double(b):
@@ -77,7 +73,7 @@ _INTEGER_RULES: Final[dict[str, Rule]] = {
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,
     "Div": _integer_quotient,
-    "Mod": _floor_modulo,
+    "Mod": lambda a, b: None if b == 0 else mod(a, b),
 }
 WRAPPING: Final = ("Add", "Sub", "Mul")
 """Operators whose results may be out of range; a quotient or a remainder of two numbers of a type is not."""

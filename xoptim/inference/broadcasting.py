@@ -116,6 +116,5 @@ def clip(ctx: NodeContext) -> Results:
         if place is None:
             data = None
         elif ctx.input(place) is not None:
-            limit = values(ctx, place)
-            data = None if data is None else pairwise(rule, tuple(v for v in data if v is not None), limit)
+            data = None if data is None else pairwise(rule, tuple(v for v in data if v is not None), values(ctx, place))
     return (valued(x.dtype, x.shape, data),)

@@ -62,7 +62,8 @@ def loop(ctx: NodeContext) -> Results:
     invariant = settle(ctx, initial, step)
     # Only M ends the loop if the condition holds at first and the body returns true whenever it holds.
     goes_on = entry is not None and outputs[:1] != [] and outputs[0].data == (1,)
-    trips = known(ctx, _limit(ctx) if goes_on else None)
+    limit = scalar(ctx, 0) if goes_on and ctx.input(0) is not None else None
+    trips = known(ctx, None if limit is None else dim_max(limit, 0))
     return [*invariant.results(), *(stacked(info, trips, 0) for info in outputs[1 + count :])]
 
 
@@ -75,12 +76,6 @@ def _condition(ctx: NodeContext) -> Info | None:
     if given is None:
         return Info(TensorProto.BOOL, (), (1,))
     return Info(TensorProto.BOOL, given.shape, (1,)) if values(ctx, 1) == (1,) else None
-
-
-def _limit(ctx: NodeContext) -> Dim | None:
-    """Number of iterations of a loop that only M ends."""
-    limit = scalar(ctx, 0) if ctx.input(0) is not None else None
-    return None if limit is None else dim_max(limit, 0)
 
 
 def stacked(info: Info, length: Dim, axis: int) -> Info:
@@ -144,8 +139,7 @@ def _agreed(before: Info, after: Info) -> Info:
 def _batched(ctx: NodeContext, initial: Sequence[Info | None], sequences: Sequence[Info | None]) -> Results:
     batch: Dim = known(ctx, *(dim_of(info, 0) for info in [*sequences, *initial]))
     length = known(ctx, *(dim_of(info, 1) for info in sequences))
-    slices = [_without(_without(info, 0), 0) for info in sequences]
-    carried, stacks = _run(ctx, [_without(info, 0) for info in initial], slices)
+    carried, stacks = _run(ctx, [_without(info, 0) for info in initial], [_without(_without(info, 0), 0) for info in sequences])
     return [stacked(info, batch, 0) for info in carried] + [stacked(stacked(info, length, 0), batch, 0) for info in stacks]
 
 

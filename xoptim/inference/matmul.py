@@ -132,8 +132,7 @@ _TERM: Final = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 @infers("Einsum")
 def einsum(ctx: NodeContext) -> Results:
     """One term of letters per operand, an ellipsis for axes that broadcast; the result term may be left out."""
-    equation = (text(ctx, "equation", "") or "").replace(" ", "")
-    operands, arrow, result = equation.partition("->")
+    operands, arrow, result = (text(ctx, "equation", "") or "").replace(" ", "").partition("->")
     terms = operands.split(",")
     dtype = next((dtype_of(info) for info in ctx.inputs if dtype_of(info)), 0)
     if len(terms) != len(ctx.inputs) or not all(_TERM.fullmatch(term) for term in (*terms, result)):

@@ -142,9 +142,8 @@ def sparse_attention(ctx: NodeContext) -> Results:
     """As GroupQueryAttention, with caches that keep their buffers."""
     query, past_key, past_value = ctx.input(0), ctx.input(3), ctx.input(4)
     _, features = _per_query_head(ctx, natural(ctx, "num_heads"), natural(ctx, "kv_num_heads"))
-    shape = (known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3)), known(ctx, features))
     return [
-        Info(dtype_of(query), shape),
+        Info(dtype_of(query), (known(ctx, dim_of(query, 0, 3)), known(ctx, dim_of(query, 1, 3)), known(ctx, features))),
         Info(dtype_of(past_key), shape_of(past_key)),
         Info(dtype_of(past_value), shape_of(past_value)),
     ]

@@ -190,19 +190,13 @@ def pad(ctx: NodeContext, x: Info) -> Results:
     pads = listed_dims(ctx, "pads") if ctx.opset >= 2 else integers(ctx, "paddings")
     some_axes = is_given(ctx, "axes")
     if x.shape is None:
-        return (Info(x.dtype, None if some_axes else _of_unknown(ctx, pads)),)
+        count = None if some_axes else len(pads) if pads is not None else listed_count(ctx, "pads")  # two for each axis
+        return (Info(x.dtype, None if count is None else fresh_shape(ctx, count // 2)),)
     rank = len(x.shape)
     axes = all_normalized(listed(ctx, "axes"), rank) if some_axes else list(range(rank))
     if axes is None or (pads is not None and len(pads) != 2 * len(axes)):
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     dims = list(x.shape)
     for index, axis in enumerate(axes):
-        size = None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)]
-        dims[axis] = dimension(ctx, size)
+        dims[axis] = dimension(ctx, None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)])
     return (Info(x.dtype, tuple(dims)),)
-
-
-def _of_unknown(ctx: NodeContext, pads: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
-    """There are two amounts per axis, which determines the rank."""
-    count = len(pads) if pads is not None else listed_count(ctx, "pads")
-    return None if count is None else fresh_shape(ctx, count // 2)

@@ -20,8 +20,7 @@ def pool(ctx: NodeContext, x: Shape | None) -> Shape | None:
         return None
     spatial, since = len(x) - 2, _DILATED_SINCE.get(ctx.op_type)
     window = read_window(ctx, spatial, dilated=since is not None and ctx.opset >= since)
-    kernel = integers(ctx, "kernel_shape", spatial)
-    sizes = windowed_shape(ctx, x[1:-1] if channels_last else x[2:], kernel, window)
+    sizes = windowed_shape(ctx, x[1:-1] if channels_last else x[2:], integers(ctx, "kernel_shape", spatial), window)
     return (x[0], *sizes, x[-1]) if channels_last else (x[0], x[1], *sizes)
 
 
@@ -55,5 +54,4 @@ def max_unpool(ctx: NodeContext, x: Shape | None) -> Shape | None:
         return None
     spatial = len(x) - 2
     window = read_window(ctx, spatial, dilated=False)
-    kernel = integers(ctx, "kernel_shape", spatial)
-    return (*x[:2], *unwindowed_shape(ctx, x[2:], kernel, window, [0] * spatial))
+    return (*x[:2], *unwindowed_shape(ctx, x[2:], integers(ctx, "kernel_shape", spatial), window, [0] * spatial))

@@ -82,8 +82,7 @@ def concat_from_sequence(ctx: NodeContext) -> Results:
         return [Info(element.dtype)]
     new_axis = integer(ctx, "new_axis", 0)
     shape = item_of(ctx, element).shape or ()
-    rank = len(shape) + (1 if new_axis else 0)
-    axis = normalized(integer(ctx, "axis"), rank)
+    axis = normalized(integer(ctx, "axis"), len(shape) + (1 if new_axis else 0))
     if axis is None or new_axis is None:
         return [Info(element.dtype)]
     rest = shape[axis:] if new_axis else shape[axis + 1 :]

@@ -17,10 +17,6 @@ def _itself(value: Dim) -> Dim:
     return value
 
 
-def _magnitude(value: Dim) -> Dim | None:
-    return value if is_nonnegative(value) else -value if is_nonnegative(-value) else None
-
-
 def _sign(value: Dim) -> Dim | None:
     if type(value) is int:
         return (value > 0) - (value < 0)
@@ -28,7 +24,7 @@ def _sign(value: Dim) -> Dim | None:
 
 
 _RULES: Final[dict[str, Callable[[Dim], Dim | None]]] = {
-    "Abs": _magnitude,
+    "Abs": lambda value: value if is_nonnegative(value) else -value if is_nonnegative(-value) else None,
     "Ceil": _itself,
     "Floor": _itself,
     "Neg": lambda value: -value,
@@ -107,12 +103,9 @@ def _converted(ctx: NodeContext, dtype: int) -> Info:
         return x if dtype == x.dtype else Info(dtype, x.shape)
     data = values(ctx, 0)
     if data is not None and dtype == TensorProto.BOOL:
-        return valued(dtype, x.shape, [_truth(value) for value in data])
+        truth = [int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None for value in data]
+        return valued(dtype, x.shape, truth)
     return valued(dtype, x.shape, None if data is None else [wrapped(dtype, value) for value in data])
-
-
-def _truth(value: Dim) -> Dim | None:
-    return int(value != 0) if type(value) is int else 1 if is_nonzero(value) else None
 
 
 _OTHER_INPUTS: Final[dict[str, tuple[int, ...]]] = {

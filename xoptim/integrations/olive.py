@@ -35,16 +35,10 @@ class XoptimOptimizer(Pass):  # type: ignore[misc]  # Olive has no types
         Raises:
             XoptimError: as `xoptim.optimize` raises it.
         """
-        options = OptimizationOptions(
-            patterns=config.patterns, drop=tuple(config.drop), opset=config.opset, provider=_provider(self.accelerator_spec)
-        )
+        provider = "cuda" if self.accelerator_spec.execution_provider == "CUDAExecutionProvider" else "cpu"
+        options = OptimizationOptions(patterns=config.patterns, drop=tuple(config.drop), opset=config.opset, provider=provider)
         proto = optimize(model.model_path, options, verify=ValidationOptions() if config.verify else False)
         target = Path(output_model_path)
         if target.suffix != ".onnx":
             target /= Path(model.model_path).name
         return model_proto_to_olive_model(proto, target, config)
-
-
-def _provider(accelerator: Any) -> str:
-    """The provider to optimize for: CUDA where the workflow has it, else the CPU."""
-    return "cuda" if accelerator.execution_provider == "CUDAExecutionProvider" else "cpu"

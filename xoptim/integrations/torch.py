@@ -55,7 +55,6 @@ def to_onnx(
         import torch
     except ImportError as error:
         raise ImportError(f"to_onnx needs {error.name}: pip install 'xoptim[torch]'", name=error.name) from error
-    chosen = {"verbose": False, "optimize": False, **export_options}
     program: Any = torch.onnx.export(
         module,
         args if isinstance(args, tuple) else (args,),
@@ -64,7 +63,7 @@ def to_onnx(
         dynamic_shapes=dynamic_shapes,
         opset_version=opset,
         dynamo=True,
-        **chosen,
+        **{"verbose": False, "optimize": False, **export_options},
     )
     model: onnx.ModelProto = program.model_proto
     return xoptim.optimize(model, options)

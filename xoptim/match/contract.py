@@ -12,8 +12,8 @@ Condition: TypeAlias = Literal["defined", "used", "stored"]
 def _undefined(graph: Graph) -> Iterator[str]:
     made: set[str] = set()
     for node in graph.nodes:
-        for name in filter(None, node.input):
-            if name not in made and (graph.scope(name) is None or graph.producer(name) is not None):
+        for name in node.input:
+            if name and name not in made and (graph.producer(name) is not None or graph.scope(name) is None):
                 yield f"{name!r} is read before it is defined"
         made.update(node.output)
     yield from (f"output {name!r} is not defined" for name in graph.outputs if graph.scope(name) is None)

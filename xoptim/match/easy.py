@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
+from xoptim.graph.walk import is_read_beyond
 from xoptim.match.declared import DeclaredConditions
 from xoptim.match.lines import attribute_line, raised_at
 from xoptim.match.matcher import Attempt
@@ -259,12 +260,7 @@ def needed_outside(
 
 
 def _is_read(g: GraphBuilderPatternOptimization, name: str, inside: set[Node], operands: set[str]) -> bool:
-    graph = g.graph
-    if not name:
-        return False
-    if name in operands or graph.is_output(name) or graph.is_captured(name):
-        return True
-    return not inside.issuperset(graph.consumers(name))
+    return bool(name) and (name in operands or is_read_beyond(g.graph, name, inside))
 
 
 def _cannot_stay(

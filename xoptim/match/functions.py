@@ -93,6 +93,5 @@ def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> N
         if key == caller:
             raise Declined(f"function {caller[1]!r} would call itself")
         nodes = (node for graph in bodies[key].all_graphs() for node in graph.nodes)
-        callees = {(node.domain, node.op_type, node.overload) for node in nodes}
-        pending += callees & bodies.keys() - seen
+        pending += {(node.domain, node.op_type, node.overload) for node in nodes} & bodies.keys() - seen
         seen.update(pending)

@@ -135,8 +135,7 @@ class Pairing:
             behind = len(node.input) - (named - variadic)
             places = range(len(node.input))
             order = (*places[:variadic], *places[behind:], *places[variadic:behind])
-        symbols = (*wanted.inputs[:variadic], *wanted.inputs[variadic + 1 :])
-        for place, symbol in zip(order, symbols, strict=False):
+        for place, symbol in zip(order, (*wanted.inputs[:variadic], *wanted.inputs[variadic + 1 :]), strict=False):
             if symbol is None:
                 if not self._is_absent(place, wanted, node):
                     return False

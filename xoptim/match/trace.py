@@ -338,8 +338,7 @@ def trace(function: Callable[..., Any], names: Sequence[str] | None = None) -> l
     while pending:
         choices = pending.pop()
         builder = PatternBuilder(choices)
-        symbols = [builder.symbol(name, kind) for name, kind in formal]
-        results = function(builder, *symbols)
+        results = function(builder, *[builder.symbol(name, kind) for name, kind in formal])
         found = builder.trace
         if isinstance(results, Mapping):
             found.output_names, results = tuple(results), tuple(results.values())

@@ -20,7 +20,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.splice import lift, rebuilt, splice
-from xoptim.graph.walk import owner_in
+from xoptim.graph.walk import is_read_beyond, owner_in
 from xoptim.inference.values import known_value
 from xoptim.match.create import OpBuilder, make_node
 from xoptim.match.functions import define_function
@@ -201,8 +201,7 @@ class GraphBuilderPatternOptimization(GraphQueries):
 
     def is_used_only_by(self, name: str, *nodes: Node) -> bool:
         """Whether only these nodes read a result: it is not an output, and no subgraph reads it."""
-        graph = self.graph
-        return not graph.is_output(name) and not graph.is_captured(name) and all(n in nodes for n in graph.consumers(name))
+        return not is_read_beyond(self.graph, name, nodes)
 
     def inside(self, body: Graph) -> GraphBuilderPatternOptimization:
         """The queries about a subgraph of a node of this graph."""

@@ -64,8 +64,7 @@ def slopes_of_channels(call: Call) -> None:
 
 def _append_axes(call: Call, rank: int, count: int) -> None:
     """Append axes of length 1 to the second operand."""
-    axes = list(range(rank, rank + count))
-    call.inputs[1] = call.make("Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=axes)
+    call.inputs[1] = call.make("Unsqueeze", call.inputs[1:2], version=_ALIGNED_SINCE, axes=list(range(rank, rank + count)))
 
 
 def only_in_test(call: Call) -> None:
@@ -261,8 +260,7 @@ def scale_of_channels(call: Call) -> None:
         of_groups = call.integers(groups, "groups")
         sizes = call.make("Concat", [of_groups, call.make("Div", [call.size_of(1), of_groups])], axis=0)
     for place in (1, 2):
-        column = call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")])
-        table = call.make("Expand", [column, sizes])
+        table = call.make("Expand", [call.make("Unsqueeze", [call.inputs[place], call.integers([1], "axes")]), sizes])
         call.inputs[place] = call.make("Reshape", [table, call.integers([-1], "shape")])
     if info.dtype in _STASHED:
         call.attributes["stash_type"] = info.dtype

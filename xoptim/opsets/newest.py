@@ -54,8 +54,7 @@ def _loads(version: int) -> bool:
     """Whether onnxruntime loads a model of an operator set (it refuses those that are newer than it)."""
     graph = onnx.parser.parse_graph("probe (float[1] x) => (float[1] y) { y = Identity(x) }")
     imports = [onnx.helper.make_opsetid("", version)]
-    ir_version = onnx.helper.find_min_ir_version_for(imports)
-    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=onnx.helper.find_min_ir_version_for(imports))
     try:
         _onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     except Exception:  # onnxruntime is not installed, or refuses the model with one of its many errors

@@ -177,8 +177,7 @@ def _replace(node: Node, calls: list[Call]) -> None:
         else:
             names[name] = store(edit, hint, constants[name]) if name in constants else edit.names.fresh(hint)
     heir = next((call for call in calls if call.op_type == node.op_type), calls[-1])
-    nodes = [_node(edit, call, names, node if call is heir else None) for call in calls]
-    edit.commit([node], nodes, insert_at=node)
+    edit.commit([node], [_node(edit, call, names, node if call is heir else None) for call in calls], insert_at=node)
 
 
 def _node(edit: Edit, call: Call, names: Mapping[str, str], original: Node | None) -> Node:

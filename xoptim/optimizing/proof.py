@@ -202,6 +202,5 @@ def _culprit(original: ModelLike, found: Proof, options: OptimizationOptions, pr
     if report is None or report.status != "different":
         return None
     proof.on_step("the results differ: looking for the reason")
-    checks = replace(proof.checks, providers=report.providers)
-    culprit = Suspect(original, options, checks, inline=proof.inline).find_culprit()
+    culprit = Suspect(original, options, replace(proof.checks, providers=report.providers), inline=proof.inline).find_culprit()
     return None if culprit is None or culprit.step == "unknown" else culprit

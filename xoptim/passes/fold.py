@@ -22,6 +22,7 @@ from xoptim.graph.propagate import refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.unreached import is_refused_with
 from xoptim.graph.viewing import views_of
+from xoptim.graph.walk import is_read_beyond
 from xoptim.inference.values import RANGES, known_value
 from xoptim.match.rewrite import Step
 from xoptim.passes.graph_pass import GraphPass
@@ -168,7 +169,9 @@ class Folder:
 
     def _settle(self, node: Node) -> None:
         """Compute the pending operands of a node whose result has an unknown size: folding it depends on the size."""
-        if any(name in self._pending for name in node.input) and _is_unsized(self.graph, node):
+        waits = any(name in self._pending for name in node.input)
+        infos = (self.graph.known(name) for name in node.output if name and waits)
+        if any(info is None or (info.is_tensor and info.static_shape is None) for info in infos):
             self._flush()
             refresh(self.graph, [node])
 
@@ -346,11 +349,6 @@ def _constant(name: str, tensor: Tensor, node: Node) -> Node:
     return constant
 
 
-def _is_unsized(graph: Graph, node: Node) -> bool:
-    infos = [graph.known(name) for name in node.output if name]
-    return any(info is None or (info.is_tensor and info.static_shape is None) for info in infos)
-
-
 def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:
     """Number of bytes of each result of a node, 0 when its shape is not known."""
     infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
@@ -370,12 +368,7 @@ def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:
                     return None
                 feeds[name] = tensor.numpy()
     members = set(nodes)
-    wanted = [
-        name
-        for node in nodes
-        for name in node.output
-        if name and (graph.is_captured(name) or graph.is_output(name) or any(n not in members for n in graph.consumers(name)))
-    ]
+    wanted = [name for node in nodes for name in node.output if name and is_read_beyond(graph, name, members)]
     if not wanted:
         return None
     return evaluate_with_onnxruntime([node.to_proto() for node in nodes], feeds, wanted, graph.opsets, graph.model.ir_version)

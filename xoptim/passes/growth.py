@@ -102,8 +102,7 @@ class Growth:
         left = {node: more for node, more in self._refused.items() if node.graph is not None}
         if not left or self.allowed is None:
             return None
-        counts = Counter(node.op_type for node in left)
-        return Unfolded(dict(sorted(counts.items())), sum(left.values()), self.allowed)
+        return Unfolded(dict(sorted(Counter(node.op_type for node in left).items())), sum(left.values()), self.allowed)
 
 
 def freed(graph: Graph, nodes: Sequence[Node], pending: Mapping[str, int]) -> int:

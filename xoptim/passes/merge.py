@@ -91,7 +91,10 @@ class MergeNodes(GraphPass):
         functions = graph.model.function_operators()
         former: dict[str, str] = {}
         """For outputs of the graph that an earlier node produces now: the name of the same result in ``seen``."""
-        constants = _small_constants(graph) if graph.owners() else {}
+        stored = ((name, graph.tensor(name)) for name in (graph.initializers if graph.owners() else ()))
+        constants: dict[object, str] = {
+            tensor.key(): name for name, tensor in stored if tensor is not None and tensor.nbytes <= _SMALL
+        }
         count = 0
         for node in graph.nodes:
             if node.bodies:
@@ -164,11 +167,6 @@ def _merge_inside(graph: Graph, owner: Node, seen: Seen, former: Mapping[str, st
                 count += _absorb(body, node, twin) or _copy(body, node, twin)
         body.sweep()
     return count
-
-
-def _small_constants(graph: Graph) -> dict[object, str]:
-    tensors = ((name, graph.tensor(name)) for name in graph.initializers)
-    return {tensor.key(): name for name, tensor in tensors if tensor is not None and tensor.nbytes <= _SMALL}
 
 
 def _name_outside(graph: Graph, body: Graph, name: str, constants: Mapping[object, str]) -> str | None:

@@ -40,13 +40,9 @@ def stored_operands(model: Model) -> dict[Node, Operands]:
 def _products(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
     for (domain, op_type), nodes in graph.types.items():
         for node in nodes:
-            if (domain, op_type, node.overload) in calls or (op_type in PRODUCTS and _is_of_floats(graph, node)):
+            may_be_float = op_type in PRODUCTS and all(is_float(graph.info_of(name).dtype or 1) for name in node.output[:1])
+            if may_be_float or (domain, op_type, node.overload) in calls:
                 yield node
-
-
-def _is_of_floats(graph: Graph, node: Node) -> bool:
-    types = [graph.info_of(name).dtype for name in node.output[:1]]
-    return all(not dtype or is_float(dtype) for dtype in types)
 
 
 def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
@@ -57,8 +53,7 @@ def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Opera
     if any(before.get(node, operands) != operands for node, operands in after.items()):
         return True
     new = Counter(_key(node, operands) for node, operands in after.items() if node not in before)
-    gone = Counter(_key(node, operands) for node, operands in before.items() if node not in after)
-    return bool(new - gone)
+    return bool(new - Counter(_key(node, operands) for node, operands in before.items() if node not in after))
 
 
 def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:

@@ -24,7 +24,7 @@ _FASTER: Final = 0.98
 """A whole that takes more than this part of the time is not worth its error."""
 _SECONDS: Final = 0.5
 _UNSEEN: Final = 0.4
-"""Part of the tolerance that is kept for values that are no samples, where there is one sample; less the more there are."""
+"""Part of the tolerance that is kept for values that are not among the samples, where there is one; less the more there are."""
 
 
 @dataclass(frozen=True, slots=True)

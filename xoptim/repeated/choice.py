@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.repeated.groups import Group, by_result
 from xoptim.repeated.savings import StackNodes
@@ -20,8 +19,13 @@ class Choice:
         left = LARGEST - stacked_bytes(graph.model)
         self.groups: dict[Group, None] = {}  # those that are stacked
         self.refused: dict[Group, str] = {}  # the reason why others are not
-        for group in filter(_differs, groups):
-            size = _stored_bytes(graph, group)
+        for group in groups:
+            # Where the lanes read the same operands, the nodes are equal, and merged elsewhere.
+            differing = [names for names in map(set, group.columns) if len(names) > 1]
+            if not differing:
+                continue
+            stored = (graph.tensor(name) for names in differing for name in names)
+            size = sum(tensor.nbytes for tensor in stored if tensor is not None)
             if size <= left:
                 left -= size
                 self.groups[group] = None
@@ -85,13 +89,3 @@ class Choice:
             if self.sums.is_sum(reader) and reader not in joined:
                 joined.add(reader)
                 yield from (self.group_of[name] for name in self.sums.terms(reader) if name in self.group_of)
-
-
-def _differs(group: Group) -> bool:
-    """Whether the lanes read different operands: nodes that read the same ones are equal, and merged elsewhere."""
-    return any(len(set(names)) > 1 for names in group.columns)
-
-
-def _stored_bytes(graph: Graph, group: Group) -> int:
-    tensors = [graph.tensor(name) for names in map(set, group.columns) if len(names) > 1 for name in names]
-    return sum(tensor.nbytes for tensor in tensors if tensor is not None)

@@ -99,8 +99,7 @@ class Estimate:
         sizes = [math.prod(self._shape(name)) for name in names if name]
         rate = costs.reduced if kind in _REDUCING else costs.copied if kind in _COPIES else 0
         rate = rate or (costs.light if kind in _LIGHT else costs.heavy)
-        work = sum(size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes)
-        return work + costs.run * self._runs(node)
+        return sum(size * (rate + (costs.spilled if size > _CACHE else 0)) for size in sizes) + costs.run * self._runs(node)
 
     def _product(self, node: Node) -> float:
         """Each matrix on the right is read once, and multiplied by all rows that meet it."""

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from xoptim.graph.edit import Edit
 from xoptim.graph.node import Node
+from xoptim.graph.walk import is_read_beyond
 from xoptim.repeated.cost import Costs, is_product, launches_and_times, slowest
 from xoptim.repeated.groups import Group
 from xoptim.repeated.sums import Sums
@@ -115,7 +116,7 @@ class Region:
                 if reader not in removed and writer.join(reader):
                     removed[reader] = None
             for name in group.lane:
-                if graph.is_output(name) or graph.is_captured(name) or any(n not in removed for n in graph.consumers(name)):
+                if is_read_beyond(graph, name, removed):
                     writer.alone(name)
         for reader in reversed(joined):
             writer.add_up(reader, sums.terms(reader))

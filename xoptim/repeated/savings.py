@@ -63,8 +63,7 @@ class StackNodes:
         """The nodes of another group with their operands, or only its nodes that read this one, whichever takes less time."""
         if len(other) <= len(self.group):
             return other.operands.items()
-        readers = self.sums.readers(self.group.lane)
-        return ((reader, other.operands[reader]) for reader in readers if reader in other.operands)
+        return ((reader, other.operands[reader]) for reader in self.sums.readers(self.group.lane) if reader in other.operands)
 
     def _read_alone(self, readers: Iterable[tuple[Node, Collection[str]]]) -> set[str]:
         """The lanes that nodes outside of the stacks read by themselves."""

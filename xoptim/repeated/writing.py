@@ -262,8 +262,7 @@ def _normalization(writer: StackWriter, group: Group, operands: Sequence[Written
     attributes = {**group.first.attribute, "axis": -1}
     if all(own is None for _, own in operands[1:]):
         return str(writer.op.LayerNormalization(*(name for name, _ in operands), **attributes))
-    scale = writer.array(group.first.input[1])
-    y = writer.op.LayerNormalization(operands[0][0], np.ones_like(scale), **attributes)
+    y = writer.op.LayerNormalization(operands[0][0], np.ones_like(writer.array(group.first.input[1])), **attributes)
     y = writer.op.Mul(y, writer.aligned(operands[1], rank))
     return _plus(writer, y, operands[2:], rank)
 

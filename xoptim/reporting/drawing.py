@@ -82,11 +82,12 @@ class _Drawer:
 
     def _add(self, graph: Graph, around: Path) -> None:
         for node in graph.nodes:
-            path = (*around, *_scope(node))
+            # The modules around a node: from its metadata or name, else from the name of its first result.
+            modules = scope_of(node) or (part for name in node.output[:1] for part in name.split("/")[:-1] if part)
+            path = (*around, *modules)
             results: list[int] = []
             for label, body in node.bodies.items():
-                inside = (*path, f"{node.op_type} {node.name or node.output[0]}", label)
-                self._add(body, inside)
+                self._add(body, (*path, f"{node.op_type} {node.name or node.output[0]}", label))
                 results += [self._value(body, name) for name in body.outputs]
             if node.bodies:
                 path = (*path, f"{node.op_type} {node.name or node.output[0]}")
@@ -110,11 +111,6 @@ class _Drawer:
         if number == len(self.drawing.values):
             self.drawing.values.append((name, describe(graph, name).kind))
         return number
-
-
-def _scope(node: Node) -> Path:
-    """The modules around a node: from its metadata or name, else from the name of its first result."""
-    return scope_of(node) or tuple(part for name in node.output[:1] for part in name.split("/")[:-1] if part)
 
 
 def _attributes(node: Node) -> str:

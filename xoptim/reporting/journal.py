@@ -1,6 +1,6 @@
 """The record of an optimization: which nodes each rewrite removed and added."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xoptim.engine.events import Event
@@ -58,16 +58,14 @@ class Recorder:
 
     def listening(self, options: OptimizationOptions) -> OptimizationOptions:
         """The options, with a listener that writes the journal."""
-        return replace(options, on_event=self._both(options.on_event))
 
-    def _both(self, listener: Callable[[Event], None] | None) -> Callable[[Event], None]:
         def listen(event: Event) -> None:
             if self._journals:
                 self._journals[-1](event)
-            if listener is not None:
-                listener(event)
+            if options.on_event is not None:
+                options.on_event(event)
 
-        return listen
+        return replace(options, on_event=listen)
 
     def of(self, model: Model) -> Journal:
         """The journal of a model."""

@@ -142,15 +142,12 @@ def _place(box: ScopeBox) -> None:
     routed = [place for place, (a, b) in enumerate(edges) if 0 < box.rows[b] - box.rows[a] <= _LONG]
     whole = igraph.Graph(len(box.items), [edges[place] for place in routed], directed=True)
     box.columns, box.bends = [0.0] * len(box.items), [[] for _ in edges]
-    part_of = whole.connected_components(mode="weak").membership
-    members: dict[int, list[int]] = {}
+    parts = whole.connected_components(mode="weak")
     lines: dict[int, list[int]] = {}
-    for item, part in enumerate(part_of):
-        members.setdefault(part, []).append(item)
     for place in routed:
-        lines.setdefault(part_of[edges[place][0]], []).append(place)
+        lines.setdefault(parts.membership[edges[place][0]], []).append(place)
     right: dict[int, float] = {}
-    for part, items in members.items():
+    for part, items in enumerate(parts):
         _place_part(box, items, {place: edges[place] for place in lines.get(part, ())}, right)
 
 

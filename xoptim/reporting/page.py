@@ -39,12 +39,13 @@ def render(
     The data are compressed JSON, so that names cannot be taken for markup; all other texts are escaped by the template. A
     policy in the page lets the browser run no script but its own, and load nothing.
     """
-    rows = [_miss(each, after) for each in misses]
+    rows, known = [_miss(each, after) for each in misses], installed_patterns()
+    about = {each.name: _about(known[each.name]) for each in links.changes if each.name in known}
     data = {
         "before": _side(before),
         "after": _side(after),
         "links": links.to_json(),
-        "patterns": {**_installed(links), **{each.name(): _about(each) for each in rewrites}},
+        "patterns": about | {each.name(): _about(each) for each in rewrites},
         "misses": rows,
     }
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
@@ -74,11 +75,6 @@ def _side(drawing: Drawing) -> dict[str, Any]:
     boxes = [box.to_json() for box in arrange(drawing, scopes)]
     outlines = [(each.path, each.label, each.parent, each.nodes) for each in scopes]
     return {**to_json(drawing), "scopes": outlines, "boxes": boxes}
-
-
-def _installed(links: Links) -> dict[str, Any]:
-    known = installed_patterns()
-    return {each.name: _about(known[each.name]) for each in links.changes if each.name in known}
 
 
 def _about(rewrite: Rewrite | type[Rewrite]) -> dict[str, Any]:

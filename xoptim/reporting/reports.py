@@ -105,8 +105,7 @@ def report_of(journal: Journal, subject: ReportSubject, provider: str = "cpu") -
     links = link(journal.before, after, journal.steps, journal.folded)
     rewrites = {step.rewrite.name(): step.rewrite for step in journal.steps if step.rewrite is not None}
     facts = facts_of(subject, journal.before, after)
-    misses = nearest_misses(journal.model, provider)
-    page = render(facts, journal.before, after, links, misses, list(rewrites.values()))
+    page = render(facts, journal.before, after, links, nearest_misses(journal.model, provider), list(rewrites.values()))
     return HtmlReport(page, tuple(subject.validation))
 
 

@@ -4,6 +4,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from xoptim.facts.schema import attribute_default
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.walk import is_read_beyond
 from xoptim.match.moved import AT_RUN_TIME, read_moved
 
 _WIDTH = 128
@@ -178,10 +180,7 @@ class Calls:
     def _result(self, node: Node, name: str) -> str:
         word = re.sub(r"\W", "_", node.op_type).lower()
         used = {*self.variables.values(), *keyword.kwlist, *dir(builtins), "g", "self", "np"}
-        found, count = word, 1
-        while found in used:
-            count += 1
-            found = f"{word}_{count}"
+        found = next(each for n in count(1) if (each := f"{word}_{n}" if n > 1 else word) not in used)
         if not name or not (self.graph.is_needed(name)):
             return f"_{found}"
         self.variables[name] = found
@@ -190,11 +189,5 @@ class Calls:
     def _results(self) -> list[str]:
         """Results of the pattern: what other nodes read, or the results of the last node."""
         inside, graph = set(self.nodes), self.graph
-        read = [
-            name
-            for node in self.nodes
-            for name in node.output
-            if name
-            and (graph.is_output(name) or graph.is_captured(name) or any(r not in inside for r in graph.consumers(name)))
-        ]
+        read = [name for node in self.nodes for name in node.output if name and is_read_beyond(graph, name, inside)]
         return [self.variables[name] for name in read or [n for n in self.nodes[-1].output if n in self.variables]]

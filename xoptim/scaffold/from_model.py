@@ -144,7 +144,6 @@ def _text(class_name: str, calls: Calls) -> str:
     body = "\n".join((*calls.lines, f"        return {', '.join(calls.results)}"))
     operators = ", ".join(dict.fromkeys(node.op_type for node in nodes))
     domains = {domain: graph.opsets.get(domain, 1) for domain in dict.fromkeys(node.domain for node in nodes) if domain}
-    count = len(calls.results)
     return TEMPLATE.format(
         title=textwrap.shorten(operators, 80, placeholder=" ..."),
         imports=imports(body, kinds.values(), types.values()),
@@ -153,7 +152,7 @@ def _text(class_name: str, calls: Calls) -> str:
         name=class_name,
         arrow=textwrap.shorten(f"{operators} → {short}", 100, placeholder=" ..."),
         settings=_settings(graph, nodes, (graph.info_of(result).dtype for result in calls.variables)),
-        match=signature("match_pattern", "PatternBuilder", kinds, "Symbol", count),
+        match=signature("match_pattern", "PatternBuilder", kinds, "Symbol", len(calls.results)),
         pattern=body,
         apply=signature("apply_pattern", "PatternRewriter", dict.fromkeys(calls.parameters, "str"), "Any", 1),
         arguments=", ".join(calls.parameters),

@@ -105,9 +105,8 @@ def _constant_nodes(name: str, graph: Graph, result: str) -> list[onnx.NodeProto
         raise ModelError(f"operand {result!r} holds too many texts for an example")
     value = np.array([0.5 if info.dtype in (TensorProto.FLOAT, TensorProto.DOUBLE) else 0])
     filled = numpy_helper.from_array(value.astype(helper.tensor_dtype_to_np_dtype(info.dtype)))
-    sizes = numpy_helper.from_array(np.array(shape, np.int64))
     return [
-        helper.make_node("Constant", [], [f"{name}_shape"], value=sizes),
+        helper.make_node("Constant", [], [f"{name}_shape"], value=numpy_helper.from_array(np.array(shape, np.int64))),
         helper.make_node("ConstantOfShape", [f"{name}_shape"], [name], value=filled),
     ]
 

@@ -141,13 +141,12 @@ def _with_holes(value: np.ndarray, holes: Sequence[float], start: int) -> np.nda
     return flat.reshape(value.shape)
 
 
-def adapt(feeds: Feeds, model: onnx.ModelProto, given: Mapping[str, np.ndarray]) -> Feeds | None:
-    """The feeds of one model for a variant of it: cast to its types, cut or repeated to its sizes.
+def adapt(feeds: Feeds, specs: Sequence[InputSpec], given: Mapping[str, np.ndarray]) -> Feeds | None:
+    """The feeds of one model for the inputs of a variant of it: cast to its types, cut or repeated to its sizes.
 
     An input of the variant has the values of the input of that name or, if there are as many inputs as before, of the one in
     its place, or those that are given. ``None`` when an input has no value.
     """
-    specs = tensor_specs(model)
     names = list(feeds)
     found: Feeds = {}
     sizes: dict[str, int] = {}

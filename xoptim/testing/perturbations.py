@@ -24,9 +24,9 @@ from xoptim.testing import (
 )
 from xoptim.testing.canonical import canonical
 from xoptim.testing.digits import is_better, lost_digits
-from xoptim.testing.feeds import Feeds, adapt, make_all_feeds, never_ends
+from xoptim.testing.feeds import Feeds, adapt, make_all_feeds, never_ends, tensor_specs
 from xoptim.testing.harness import contradiction, report
-from xoptim.testing.models import optimize_alone, provider_of
+from xoptim.testing.models import OptimizedAlone, optimize_alone, provider_of, serialized
 from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers
 from xoptim.testing.rounding import is_rounding
 from xoptim.testing.runtime import RUNTIME
@@ -110,9 +110,9 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
     if pattern_class is None:
         raise ValueError("the case has no pattern")
     try:
-        result = optimize_alone(pattern_class, model)
+        result = _optimized(case, model)
         twice = result.applied and variant.family not in _OUT_OF_RANGE
-        again = optimize_alone(pattern_class, result.model).model if twice else result.model
+        again = _optimized(case, result.model).model if twice else result.model
     except Exception as error:  # a pattern may raise any type
         if not _makes_sense(case, variant):
             return ["skipped"], ""
@@ -143,8 +143,8 @@ def _check_preset(case: Case, variant: Variant) -> str:
     """Optimize one variant with all patterns of the default preset; returns the failure, empty when there is none."""
     model = variant.model
     try:
-        found = optimize(model, patterns=PRESET, strict=True)
-        again = optimize(found, patterns=PRESET, strict=True)
+        found = _optimized(case, model, PRESET).model
+        again = _optimized(case, found, PRESET).model
     except Exception as error:  # a pattern may raise any type
         found, failure = model, f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else ""
     else:
@@ -154,6 +154,16 @@ def _check_preset(case: Case, variant: Variant) -> str:
     if not failure or case.pattern is None:
         return ""
     return report(case.pattern, f"{variant.name} with {PRESET}: {failure}", variant=model, found=found)
+
+
+def _optimized(case: Case, model: onnx.ModelProto, preset: str = "") -> OptimizedAlone:
+    """A model optimized with the pattern alone or with a preset, once: many variants, and results of them, are one model."""
+    key = preset, serialized(model)
+    if key not in case.optimized and preset:
+        case.optimized[key] = OptimizedAlone(optimize(model, patterns=preset, strict=True), 0, ())
+    elif key not in case.optimized:
+        case.optimized[key] = optimize_alone(case.pattern, model)
+    return case.optimized[key]
 
 
 def _is_same(found: onnx.ModelProto, model: onnx.ModelProto) -> bool:
@@ -216,8 +226,9 @@ def _shapes(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
 
 def _adapted_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
     """Feeds of the example, with the ranks and types of the variant's inputs."""
+    specs = tensor_specs(variant.model)
     for position, feeds in enumerate(case.feeds):
-        adapted = adapt(feeds, variant.model, variant.given)
+        adapted = adapt(feeds, specs, variant.given)
         if adapted is None:
             break
         # A size that is overridden agrees with any other in an empty tensor; the first axes are documented not to be empty.

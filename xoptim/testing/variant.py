@@ -14,7 +14,7 @@ from xoptim.facts.attributes import constant_value, decode_attribute
 from xoptim.facts.protos import replace_items
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.testing.feeds import Feeds, make_all_feeds
-from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, parse
+from xoptim.testing.models import INFERENCE_ERRORS, OptimizedAlone, all_graphs, parse
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.values import Values
 
@@ -55,6 +55,11 @@ class Case:
     def copy(self) -> ModelProto:
         """A copy of the model."""
         return deepcopy(self.model)
+
+    @cached_property
+    def optimized(self) -> dict[tuple[str, bytes], OptimizedAlone]:
+        """Results of optimizations so far, by the preset, empty for the pattern alone, and the bytes of the model."""
+        return {}
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto]:

@@ -1,19 +1,11 @@
 """Finds, by measuring, the patterns and the settings of a session with which a model runs fastest on this machine."""
 
-from xoptim.tuning.options import TuneOptions
-from xoptim.tuning.report import TuningReport
-from xoptim.tuning.search import Trial
-from xoptim.tuning.settings import SettingsError, read_settings, session, settings_path
-from xoptim.tuning.speed import SpeedCheck, keep_if_not_slower
-
-__all__ = [
-    "SettingsError",
-    "SpeedCheck",
-    "Trial",
-    "TuneOptions",
-    "TuningReport",
-    "keep_if_not_slower",
-    "read_settings",
-    "session",
-    "settings_path",
-]
+from xoptim.tuning.options import TuneOptions as TuneOptions
+from xoptim.tuning.report import TuningReport as TuningReport
+from xoptim.tuning.search import Trial as Trial
+from xoptim.tuning.settings import SettingsError as SettingsError
+from xoptim.tuning.settings import read_settings as read_settings
+from xoptim.tuning.settings import session as session
+from xoptim.tuning.settings import settings_path as settings_path
+from xoptim.tuning.speed import SpeedCheck as SpeedCheck
+from xoptim.tuning.speed import keep_if_not_slower as keep_if_not_slower

@@ -222,15 +222,10 @@ def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: 
             raise XoptimError(f"a model that was measured before cannot be run: {next(iter(failed.values()))}")
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
         known = min(meter.count(choice, original) for choice in finalists) >= rules.enough
-        is_clear = known and all(_is_clear(ratio) for ratio in ratios.values())
+        is_clear = known and all(is_faster(r) or is_slower(r) or r.interval[1] - r.interval[0] < GAIN for r in ratios.values())
         if passes >= rules.few and (is_clear or not meter.fits(len(choices))):
             break
     return ratios
-
-
-def _is_clear(ratio: Ratio) -> bool:
-    low, high = ratio.interval
-    return is_faster(ratio) or is_slower(ratio) or high - low < GAIN
 
 
 def ranking(found: Found, start: Choice, final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]]) -> list[Choice]:

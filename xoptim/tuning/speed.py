@@ -100,8 +100,7 @@ def _mended(
         return choice != result and not is_slower(meter.ratio(choice, measurement.original))
 
     found = measurement.search(result, facts, PATTERNS, meter, is_enough=is_enough, on_step=on_step)
-    none = replace(result, recipe=Recipe(frozenset(facts.groups)))
-    for choice in dict.fromkeys((found.best, none)):
+    for choice in dict.fromkeys((found.best, replace(result, recipe=Recipe(frozenset(facts.groups))))):
         if choice != result:
             on_step("measuring the result")
             ratio = confirm(measurement.original, [choice], meter, measurement.rules)[choice]

@@ -114,7 +114,9 @@ class Tuner:
         self._on_step("profiling")
         studied = measurement.study((start.recipe, Recipe(), Recipe(is_raised=True)))
         schemes = () if self._options.precision is None else schemes_that_save_time()
-        facts = replace(studied, threads=self._threads(), selection=self._selection, schemes=schemes)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = () if self._options.threads else tuple(sorted({1, max(1, cores // 2), cores}))
+        facts = replace(studied, threads=threads, selection=self._selection, schemes=schemes)
         found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
         final = confirm(measurement.original, [start, found.best, measurement.original], meter, measurement.rules)
@@ -144,10 +146,6 @@ class Tuner:
     def _size(self, recipe: Recipe) -> tuple[int, int]:
         made = self._measurement.candidates.describe(recipe)
         return made.nodes, made.size
-
-    def _threads(self) -> tuple[int, ...]:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return () if self._options.threads else tuple(sorted({1, max(1, cores // 2), cores}))
 
     def _prove(self, recipe: Recipe) -> Proof:
         if recipe not in self._proofs and recipe.scheme is not None:

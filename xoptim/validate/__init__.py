@@ -1,41 +1,27 @@
 """Validation: make feeds, run models in onnxruntime, compare their outputs."""
 
-from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
-from xoptim.validate.errors import ChoiceError, FeedError, LoadError, ProviderUnavailable, RunError
-from xoptim.validate.feeding import load_test_data
-from xoptim.validate.memory import available_memory, data_size
-from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike
-from xoptim.validate.reference import run_reference
-from xoptim.validate.report import Noise, RunReport, ValidationReport
-from xoptim.validate.revision import at_revision
-from xoptim.validate.session import Session, SessionSettings, Value, is_provider, library_file, resolve_providers
-from xoptim.validate.validation import validate
-
-__all__ = [
-    "ChoiceError",
-    "Comparison",
-    "ComparisonRules",
-    "FeedError",
-    "LoadError",
-    "ModelLike",
-    "Noise",
-    "ProviderUnavailable",
-    "RunError",
-    "RunReport",
-    "Session",
-    "SessionSettings",
-    "ValidationOptions",
-    "ValidationReport",
-    "Value",
-    "at_revision",
-    "available_memory",
-    "compare_values",
-    "data_size",
-    "library_file",
-    "load_test_data",
-    "is_provider",
-    "resolve_providers",
-    "run_reference",
-    "validate",
-]
+from xoptim.validate.compare import Comparison as Comparison
+from xoptim.validate.compare import ComparisonRules as ComparisonRules
+from xoptim.validate.compare import compare_values as compare_values
+from xoptim.validate.errors import ChoiceError as ChoiceError
+from xoptim.validate.errors import FeedError as FeedError
+from xoptim.validate.errors import LoadError as LoadError
+from xoptim.validate.errors import ProviderUnavailable as ProviderUnavailable
+from xoptim.validate.errors import RunError as RunError
+from xoptim.validate.feeding import load_test_data as load_test_data
+from xoptim.validate.memory import available_memory as available_memory
+from xoptim.validate.memory import data_size as data_size
+from xoptim.validate.options import ValidationOptions as ValidationOptions
+from xoptim.validate.protos import ModelLike as ModelLike
+from xoptim.validate.reference import run_reference as run_reference
+from xoptim.validate.report import Noise as Noise
+from xoptim.validate.report import RunReport as RunReport
+from xoptim.validate.report import ValidationReport as ValidationReport
+from xoptim.validate.revision import at_revision as at_revision
+from xoptim.validate.session import Session as Session
+from xoptim.validate.session import SessionSettings as SessionSettings
+from xoptim.validate.session import Value as Value
+from xoptim.validate.session import is_provider as is_provider
+from xoptim.validate.session import library_file as library_file
+from xoptim.validate.session import resolve_providers as resolve_providers
+from xoptim.validate.validation import validate as validate

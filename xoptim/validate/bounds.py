@@ -55,8 +55,7 @@ def size_bounds(model: SizedModel) -> list[Bound]:
     """The numbers with which a model compares sizes, in order."""
     if model.graph is None:
         return []
-    found = _Search().bounds(model.graph)
-    bounds = {Bound(size, None if symbols & _ANY else model.dims(symbols)) for size, symbols in found}
+    bounds = {Bound(size, None if symbols & _ANY else model.dims(symbols)) for size, symbols in _Search().bounds(model.graph)}
     return sorted(bounds, key=lambda bound: (bound.size, sorted(bound.dims or ())))
 
 

@@ -129,8 +129,7 @@ class Dataflow:
     def _add_body(self, node: NodeProto, body: onnx.GraphProto, scope: str) -> None:
         self._add_graph(body, scope)
         start, first, first_output = _BODIES.get(node.op_type, (0, 0, 0))
-        outer = [scope + name for name in node.input[start:]]
-        self._link(outer, [scope + value.name for value in body.input[first:]])
+        self._link([scope + name for name in node.input[start:]], [scope + value.name for value in body.input[first:]])
         self._link([scope + v.name for v in body.output[first_output:]], [scope + name for name in node.output])
 
     def _add_call(self, node: NodeProto, scope: str) -> None:

@@ -99,8 +99,7 @@ def _spec(name: str, type_proto: onnx.TypeProto) -> InputSpec | None:
         item = _spec(name, type_proto.sequence_type.elem_type)
         return None if item is None else item._replace(container="sequence")
     if kind == "map_type" and type_proto.map_type.value_type.WhichOneof("value") == "tensor_type":
-        element = type_proto.map_type.value_type.tensor_type.elem_type
-        return InputSpec(name, element, (), "map", type_proto.map_type.key_type)
+        return InputSpec(name, type_proto.map_type.value_type.tensor_type.elem_type, (), "map", type_proto.map_type.key_type)
     return None
 
 
@@ -196,8 +195,7 @@ def _distinct(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping
     dims = open_dimensions(specs)
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
     candidates = _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model))
-    chosen = (s | dict.fromkeys(ranks, rank) | dict(fixed) for s in candidates for rank in (_RANKS if ranks else (0,)))
-    return distinct(chosen)
+    return distinct(s | dict.fromkeys(ranks, rank) | dict(fixed) for s in candidates for rank in (_RANKS if ranks else (0,)))
 
 
 def distinct(found: Iterable[Sizes]) -> list[Sizes]:
@@ -229,8 +227,7 @@ def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int
     """As `_plain`, but sequences and sides of images that have names of their own differ from each other."""
     sizes = _plain(dims, scale, lengths)
     for purpose in ("sequence", "space"):
-        named = [name for name in dims if dims[name] == purpose and not _COUNTED.search(name)]
-        for step, name in enumerate(named):
+        for step, name in enumerate([name for name in dims if dims[name] == purpose and not _COUNTED.search(name)]):
             sizes[name] += step * (16 if purpose == "space" else 1)
     return sizes
 

@@ -165,5 +165,4 @@ def _map(spec: InputSpec, use: InputKind, rng: np.random.Generator) -> dict[Any,
     keys = [c for c in use.choices if isinstance(c, str) == text] or (list(_WORDS) if text else [0, 1, 2])
     if spec.element_type == TensorProto.STRING:
         return {key: str(rng.choice(_WORDS)) for key in keys}
-    values = _free(spec.element_type, "free", (len(keys),), rng, gentle=True)
-    return dict(zip(keys, values.tolist(), strict=True))
+    return dict(zip(keys, _free(spec.element_type, "free", (len(keys),), rng, gentle=True).tolist(), strict=True))

@@ -30,8 +30,7 @@ _GROUPS: Final = (
 
 def available_memory() -> int | None:
     """Bytes that this process can still allocate, ``None`` where the system does not report them (not Linux)."""
-    unused = _noted("/proc/meminfo", "MemAvailable")
-    free = [size for size in (unused, _left_in_limit(), *_left_in_group()) if size is not None]
+    free = [size for size in (_noted("/proc/meminfo", "MemAvailable"), _left_in_limit(), *_left_in_group()) if size is not None]
     return max(min(free), 0) if free else None
 
 
@@ -63,8 +62,7 @@ def resident_size() -> int | None:
 
 def _noted(path: str, field: str) -> int | None:
     """The bytes that a field of a file of the system states in kB."""
-    lines = _read(path).splitlines()
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:")), None)
+    return next((int(line.split()[1]) << 10 for line in _read(path).splitlines() if line.startswith(f"{field}:")), None)
 
 
 def _read(path: str) -> str:
@@ -142,8 +140,7 @@ def _peak(graph: Graph, sizes: Sizing) -> int:
     uses = {name: graph.use_count(name) for node in graph.nodes for name in node.output if name and not graph.is_captured(name)}
     for node in graph.nodes:
         live += sum(_bytes(sizes, graph.known(name)) for name in node.output)
-        inner = max((_peak(body, sizes) for body in node.bodies.values()), default=0)
-        peak = max(peak, live + inner)
+        peak = max(peak, live + max((_peak(body, sizes) for body in node.bodies.values()), default=0))
         for name in node.input:
             if name in uses:
                 uses[name] -= 1

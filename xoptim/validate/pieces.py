@@ -125,8 +125,7 @@ class Pieces:
             elif self._makers[name] not in needed:
                 needed.add(self._makers[name])
                 pending.extend(self._reads[self._makers[name]])
-        size = sum(self.weights.get(name, 0) for name in reads)
-        return Piece(sorted(needed), frozenset(reads), list(wanted), size)
+        return Piece(sorted(needed), frozenset(reads), list(wanted), sum(self.weights.get(name, 0) for name in reads))
 
     def model(self, piece: Piece, inputs: Sequence[onnx.ValueInfoProto]) -> onnx.ModelProto:
         """A piece as a model with these inputs; weights in external files stay there."""

@@ -183,13 +183,12 @@ def _run_json(run: RunReport) -> dict[str, Any]:
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:
     limits = comparison.tolerance
-    numbers = ("max_abs", "max_ulp", "max_rel", "scale", "top", "excess")
     return {
         "output": comparison.output,
         "equal": comparison.ok,
         "fault": comparison.fault,
         "message": comparison.message,
-        **{name: _number(getattr(comparison, name)) for name in numbers},
+        **{name: _number(getattr(comparison, name)) for name in ("max_abs", "max_ulp", "max_rel", "scale", "top", "excess")},
         "index": list(comparison.index),
         "mismatches": comparison.mismatches,
         "count": comparison.count,

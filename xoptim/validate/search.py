@@ -141,8 +141,7 @@ class Search:
             start = time.perf_counter()
             try:
                 self._need.check(sizes)
-                plan = self._feeding.plan(sizes, run, gentle)
-                made = run_plan(self._session, plan, self._budget.limit if is_probe else None)
+                made = run_plan(self._session, self._feeding.plan(sizes, run, gentle), self._budget.limit if is_probe else None)
                 self._budget.charge(self._work.of(sizes), made.seconds)
                 found.append(self._store.keep(made))
                 return

@@ -164,8 +164,7 @@ class Session:
         self._kept: list[Any] = []  # onnxruntime reads arrays in place
         try:
             options = session_options(settings)
-            source = self._source(model, options, base_dir, weights or {})
-            self._session = inference_session(source, options, settings)
+            self._session = inference_session(self._source(model, options, base_dir, weights or {}), options, settings)
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
         missing = set(providers) - set(self._session.get_providers())
@@ -257,8 +256,7 @@ class Session:
     def _binding(self, feeds: Mapping[str, Value]) -> Any:
         binding = self._session.io_binding()
         for name, value in feeds.items():
-            array = np.asarray(value, order="C")
-            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array, self._device, 0))
+            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(np.asarray(value, order="C"), self._device, 0))
         for port in self.outputs:
             binding.bind_output(port.name, self._device)
         return binding

@@ -93,28 +93,20 @@ def operations(node: Node, operands: Shapes, results: Shapes) -> int:
     return math.prod(results[0]) * _PASSES.get(node.op_type, 1)
 
 
-def _matmul(node: Node, operands: Shapes, results: Shapes) -> int:
-    return 2 * math.prod(results[0]) * (operands[0][-2 if node.attribute.get("transA") else -1] if operands[0] else 1)
+def _product(node: Node, operands: Shapes, results: Shapes) -> int:
+    turned = bool(node.attribute.get("transA"))
+    if node.op_type == "Gemm":
+        return math.prod(results[0]) * (2 * operands[0][0 if turned else 1] + (len(operands) > 2))
+    return 2 * math.prod(results[0]) * (operands[0][-2 if turned else -1] if operands[0] else 1)
 
 
-def _gemm(node: Node, operands: Shapes, results: Shapes) -> int:
-    inner = operands[0][0 if node.attribute.get("transA") else 1]
-    return math.prod(results[0]) * (2 * inner + (len(operands) > 2))
-
-
-def _conv(node: Node, operands: Shapes, results: Shapes) -> int:
-    """Each result is a sum over the input channels of its group and the window."""
-    window = math.prod(operands[1][1:])
-    return math.prod(results[0]) * (2 * window + (len(operands) > 2))
-
-
-def _conv_transpose(node: Node, operands: Shapes, results: Shapes) -> int:
-    """Each element of the input is multiplied with the window of all output channels of its group."""
-    return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
-
-
-def _pool(node: Node, operands: Shapes, results: Shapes) -> int:
-    return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
+def _window(node: Node, operands: Shapes, results: Shapes) -> int:
+    """Each result of Conv is a sum over the channels of its group and the window, ConvTranspose turns this around."""
+    if "Pool" in node.op_type:
+        return math.prod(results[0]) * math.prod(node.attribute.get("kernel_shape") or (1,))
+    if node.op_type == "ConvTranspose":
+        return 2 * math.prod(operands[0]) * math.prod(operands[1][1:])
+    return math.prod(results[0]) * (2 * math.prod(operands[1][1:]) + (len(operands) > 2))
 
 
 def _attention(node: Node, operands: Shapes, results: Shapes) -> int:
@@ -127,11 +119,8 @@ def _attention(node: Node, operands: Shapes, results: Shapes) -> int:
 
 
 _FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
-    **dict.fromkeys(("MatMul", "MatMulInteger", "FusedMatMul", "MatMulNBits"), _matmul),
-    "Gemm": _gemm,
-    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _conv),
-    "ConvTranspose": _conv_transpose,
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    **dict.fromkeys(("Gemm", "MatMul", "MatMulInteger", "FusedMatMul", "MatMulNBits"), _product),
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"), _window),
     **dict.fromkeys(_PAST, _attention),
 }
 

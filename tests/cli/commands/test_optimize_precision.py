@@ -112,10 +112,10 @@ def test_wrong_use(xopt: Xopt, options: tuple[str, ...], message: str) -> None:
 def test_convolutions_need_samples(xopt: Xopt) -> None:
     onnx.save(convolutions(), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
-    assert "3 convolutions in floats: only samples tell the ranges of what they read" in outcome.out
+    assert "3 Conv in floats: only samples tell the ranges of what they read" in outcome.out
     Path("samples").mkdir()
     np.savez("samples/0.npz", **images())  # type: ignore[arg-type]
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", "samples", "--calibration", "entropy")
     assert (outcome.code, outcome.err) == (0, "")
-    assert "convolutions in floats" not in outcome.out
+    assert "in floats" not in outcome.out
     assert "int8: 4 of 4 products" in outcome.out
