@@ -16,8 +16,9 @@ from xoptim.precision.products import Product, round_products, with_followers, w
 from xoptim.precision.times import best_times
 from xoptim.validate.session import Session, SessionSettings
 
-_PARTS: Final = 32
-"""The part of the products that is given back at once, where a whole does not keep the tolerance."""
+_ATTEMPTS: Final = 6
+_SMALLER: Final = 0.9
+"""Part of the next error that is aimed at, where a whole does not keep the tolerance."""
 _SLOWER: Final = (1.3, float("inf"))
 """Products that take so much of the time alone may save conversions between others."""
 _FASTER: Final = 0.98
@@ -75,18 +76,22 @@ def best_attempt(
 def _attempt(
     found: Sensitivity, candidates: Sequence[Product], precision: PrecisionOptions, options: OptimizationOptions
 ) -> Attempt:
-    """The cheapest candidates rounded, the last ones given back until the result keeps the tolerance.
+    """The cheapest candidates rounded, fewer of them until the result keeps the tolerance.
 
-    A choice is tried product by product; neighbours that are integers round at other places.
+    A choice is tried product by product; neighbours that are integers round at other places, so that the error of the result
+    differs. The next choice is made for an error that is smaller in the same ratio.
     """
     patterns, provider = rounding_patterns(precision.scheme), options.provider
     aim = precision.tolerance * (1 - _UNSEEN / len(found.samples.feeds))
-    taken = choose(found.trial, candidates, found.samples, aim)
-    while True:
+    limit = aim
+    for _ in range(_ATTEMPTS):
+        taken = choose(found.trial, candidates, found.samples, limit)
         names = with_followers((each.result for each in taken), found.products)
         rounded, applied = round_products(found.model, found.folder, patterns, names, provider, found.ranges)
         builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
         model = builder.to_onnx()
-        if not taken or found.trial.error_of(model, found.folder) <= aim:
+        error = found.trial.error_of(model, found.folder)
+        if not taken or error <= aim:
             return Attempt(rounded, applied, model)
-        del taken[-max(1, len(taken) // _PARTS) :]
+        limit *= _SMALLER * aim / error
+    return _attempt(found, [], precision, options)
