@@ -18,7 +18,7 @@ from .options import option
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 """The path that means standard output, as ``-o -`` does."""
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
-_STREAM_FOLDER: Final = re.compile(rf"[^\s'\"`]*{_STREAM}\w+[/\\]+")
+_STREAM_FOLDER: Final = re.compile(rf"(?<![^\s'\"`])[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
 

@@ -56,6 +56,8 @@ class Runtime:
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0
         self._recent: OrderedDict[bytes, Loaded | str] = OrderedDict()
+        self._crashed: dict[bytes, list[list[Value] | str]] = {}
+        """Results of the runs that crashed, by models and feeds, since `run_all` was called last."""
 
     def load(self, model: onnx.ModelProto | bytes) -> Loaded | str:
         """Load a model without onnxruntime's own optimizations; returns a text with the reason when that fails.
@@ -84,12 +86,18 @@ class Runtime:
         asked for many runs at once, as the exchange of messages takes longer than a run.
         """
         rest = iter(all_feeds)
+        self._crashed.clear()
         while most > 0 and (batch := list(islice(rest, most))):
             for feeds, results in zip(batch, self._run(models, batch), strict=True):
                 most -= isinstance(results[0], list)
                 yield feeds, results
 
     def _run(self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]]) -> list[list[list[Value] | str]]:
+        keys = [_key(models, feeds) for feeds in batch] if self._crashed else []
+        fresh = [feeds for feeds, key in zip(batch, keys, strict=False) if key not in self._crashed]
+        if len(fresh) < len(keys):
+            others = iter(self._run(models, fresh) if fresh else ())
+            return [self._crashed[key] if key in self._crashed else next(others) for key in keys]
         question: _Question = ([loaded.number for loaded in models], None, [dict(feeds) for feeds in batch])
         answer = self._ask(question)
         if answer == _GONE:
@@ -111,12 +119,13 @@ class Runtime:
     def _run_around(
         self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]], crash: Crash
     ) -> list[list[list[Value] | str]]:
-        """Results of a batch in which one run crashes: that run is not repeated, since it may have taken all its time."""
+        """Results of a batch in which one run crashes: none on such feeds is repeated, since it may have taken all its time."""
         feeds = batch[crash.run]
         found = self._run(models[: crash.model], [feeds])[0] if crash.model else []
         found.append(crash.reason)
         if crash.model:
             found += [self._run([loaded], [feeds])[0][0] for loaded in models[crash.model + 1 :]]
+        self._crashed[_key(models, feeds)] = found
         before, after = batch[: crash.run], batch[crash.run + 1 :]
         return [*(self._run(models, before) if before else ()), found, *(self._run(models, after) if after else ())]
 
@@ -141,6 +150,10 @@ class Runtime:
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             self.stop()
             return f"{_CRASHED} (exit status {process.returncode})"
+
+
+def _key(models: Sequence[Loaded], feeds: Mapping[str, Value]) -> bytes:
+    return pickle.dumps(([loaded.number for loaded in models], dict(feeds)))
 
 
 def _refusal(answer: str | Crash | tuple[str, ...]) -> str:
