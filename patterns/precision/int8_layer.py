@@ -23,7 +23,7 @@ _MOST_BIAS = 2.0**29
 
 
 class Int8LayerPattern(RangedPattern):
-    """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(DequantizeLinear(QuantizeLinear(x)), …)))
+    """Conv(x, w, b) → DequantizeLinear(QuantizeLinear(Conv(x8, w8, b32)))
 
     What: rounds a tensor, constant weights and the result of a convolution to 8 bits, the bias to 32 bits, in the form from
     which runtimes make convolutions of integers; and so Add, Mul, Concat, Sigmoid, LeakyRelu and GlobalAveragePool, so that

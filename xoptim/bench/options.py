@@ -12,7 +12,9 @@ from xoptim.validate.session import Level, SessionSettings
 class BenchOptions(RunValues):
     """Options of `bench` and `profile`.
 
-    Attributes, besides those of `RunValues`:
+    Other fields are those of `RunValues`.
+
+    Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         level: onnxruntime's own graph optimizations; all of them by default, as in production.

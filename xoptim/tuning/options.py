@@ -11,7 +11,9 @@ from xoptim.validate.options import RunChanges, RunValues, ValidationOptions
 class TuneOptions(RunValues):
     """Options of `xoptim.tune`.
 
-    Attributes, besides those of `RunValues`:
+    Other fields are those of `RunValues`.
+
+    Attributes:
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 lets the search choose.
         budget: seconds after which the search ends, with the proof if its time can be foreseen. The original and

@@ -39,7 +39,9 @@ class RunValues:
 class ValidationOptions(RunValues):
     """Options of `validate`.
 
-    Attributes, besides those of `RunValues`:
+    Other fields are those of `RunValues`.
+
+    Attributes:
         exactness: the weakest promise of the rewrites that were applied.
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
             given, the sensitivity of the model to rounding is not considered.
