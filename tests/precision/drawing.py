@@ -129,12 +129,16 @@ class Images(Drawing):
         seed: of all choices and numbers.
     """
 
+    def weights(self, rows: int, columns: int) -> str:
+        """A matrix without large numbers, beside which 8 bits have no place for others."""
+        array = self.stored[super().weights(rows, columns)]
+        return self.store(np.where(np.abs(array) > 100, 1, array))
+
     def kernel(self, channels: int, features: int, group: int, axes: int) -> str:
         """The weights of a convolution, of any kind."""
         window = [self.rng.choice((1, 2, 3))] * axes
         flat = self.stored[self.weights(features, channels // group * int(np.prod(window)))]
-        moderate = np.where(np.abs(flat) > 100, 1, flat)  # beside large numbers, 8 bits have no place for others
-        return self.store(moderate.reshape(features, channels // group, *window))
+        return self.store(flat.reshape(features, channels // group, *window).copy())
 
     def convolution(self, x: str, channels: int, features: int) -> str:
         """A convolution with any attributes that keep tensors from becoming empty."""
