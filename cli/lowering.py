@@ -10,7 +10,7 @@ import numpy as np
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.precision.options import CALIBRATIONS, SCHEMES, Calibration, Goal, PrecisionOptions, Scheme
 
-from .options import choice, names_of, option
+from .options import choice, common, names_of, option
 
 
 def fraction(value: str | float) -> float:
@@ -69,12 +69,4 @@ class Lowering:
         """The options, ``None`` when no bits are to be saved."""
         if self.precision is None:
             return None
-        return PrecisionOptions(
-            scheme=self.precision,
-            tolerance=self.tolerance,
-            metric=self.metric,
-            goal=self.goal,
-            calibration=self.calibration,
-            feeds=feeds,
-            seed=seed,
-        )
+        return PrecisionOptions(scheme=self.precision, **common(PrecisionOptions, self), feeds=feeds, seed=seed)

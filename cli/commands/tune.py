@@ -46,13 +46,7 @@ class _Choices:
         """The error that fewer bits may add."""
         if self.tolerance is None:
             return None
-        return PrecisionOptions(
-            tolerance=self.tolerance,
-            metric=self.metric,
-            calibration=self.calibration,
-            feeds=self.values.samples(),
-            seed=self.values.seed,
-        )
+        return PrecisionOptions(**common(PrecisionOptions, self), feeds=self.values.samples(), seed=self.values.seed)
 
 
 @command("tune", model=MODEL)

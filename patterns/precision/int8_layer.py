@@ -100,32 +100,23 @@ class Int8LayerPattern(RangedPattern):
         "u = Clip(b, zero, top) r = QuantizeLinear(u, one, o) e = DequantizeLinear(r, one, o)"
     )
     examples = (
-        Example(
+        *Example.pairs(
             f"{_given}, float[2,1,1,1] w = {{127, -63.5}}, float[2] b = {{3, -2}}> "
             "{ x = Clip(a, low, high) c = Conv(x, w, b) y = Clip(c, bottom, top) }",
             f"{_given}, {_stored}, int32[2] b = {{3, -4}}> {{ {_one} k = DequantizeLinear <axis = 0> (w, t) "
             f"i = DequantizeLinear <axis = 0> (b, t) c = Conv(d, k, i) l = Clip(c, bottom, top) {_last} }}",
-            opset=13,
-            ranges=(("a", -128, 127),),
-        ),
-        Example(
             f"{_given}, float[2,1,1,1] w = {{127, -63.5}}> {{ x = Clip(a, low, high) c = Conv <pads = [1, 1, 1, 1], "
             "strides = [2, 2]> (x, w) y = Clip(c, bottom, top) }",
             f"{_given}, {_stored}> {{ {_one} k = DequantizeLinear <axis = 0> (w, t) "
-            "c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (d, k) "
-            f"l = Clip(c, bottom, top) {_last} }}",
+            f"c = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (d, k) l = Clip(c, bottom, top) {_last} }}",
             opset=13,
             ranges=(("a", -128, 127),),
         ),
-        Example(
+        *Example.pairs(
             f"{_two} {_bounds}, float zero = {{0}}> {{ x = Clip(a, low, high) u = Clip(b, zero, top) s = Add(x, u) "
             "y = Clip(s, zero, most) }",
             f"{_two} {_bounds}, float zero = {{0}}, {_ones} {_read} s = Add(d, e) c = Clip(s, zero, most) "
             "m = QuantizeLinear(c, two, o) y = DequantizeLinear(m, two, o) }",
-            opset=13,
-            ranges=(("a", -128, 127), ("b", 0, 255)),
-        ),
-        Example(
             f"{_joined} {_bounds}, float zero = {{0}}> {{ x = Clip(a, low, high) u = Clip(b, zero, top) "
             "s = Concat <axis = 0> (x, u) y = Clip(s, bottom, top) }",
             f"{_joined} {_bounds}, float zero = {{0}}, {_ones} {_read} s = Concat <axis = 0> (d, e) c = Clip(s, bottom, top) "
@@ -179,6 +170,6 @@ def _given_range(g: GraphView, name: str) -> tuple[float, float] | None:
     """The range of a tensor that its operator gives."""
     node = g.node_before(name)
     if is_op(node, "Clip") and len(node.input) == 3:
-        low, high = (g.get_computed_constant(bound) for bound in node.input[1:])
-        return None if low is None or high is None else (float(low.item()), float(high.item()))
+        low, high = (g.get_constant_scalar(bound) for bound in node.input[1:])
+        return None if low is None or high is None else (low, high)
     return None if node is None or node.domain else _RANGES.get(node.op_type)

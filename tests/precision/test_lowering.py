@@ -110,6 +110,9 @@ def test_products_that_are_not_faster_stay(op_type: str, after: float, is_taken:
     """A table may take longer, if that is little beside all products."""
     product = Product("y", "y", "P", op_type, (64, 64), before=1.0, after=after)
     assert worthwhile([product]) == ([product] if is_taken else [])
+    assert worthwhile([product], float("inf")) == [product]
+    along = Product("z", "z", "P", "Add", (0, 0), reads=("y",))
+    assert worthwhile([along], float("inf")) == worthwhile([along]) == [along]
 
 
 def test_a_rewrite_that_is_wrong_alone_is_a_fault() -> None:

@@ -118,6 +118,7 @@ def test_fewer_bits() -> None:
     assert "MatMulInteger" in {node.op_type for node in proto_of(made, Recipe(scheme="int8")).graph.node}
     assert made.describe(Recipe(scheme="int8")).digest != made.describe(Recipe()).digest
     assert made.lowered(Recipe(scheme="int8")) is made.lowered(Recipe(scheme="int8"))
+    assert [report.status for report in made.lowered(Recipe(scheme="int8")).structure] == ["equal"]
 
 
 def test_fewer_bits_that_do_not_keep_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from xoptim.validate.session import Level, SessionSettings
 class BenchOptions(RunValues):
     """Options of `bench` and `profile`.
 
-    Other fields are those of `RunValues`.
+    `RunValues` has the other fields.
 
     Attributes:
         provider: execution provider, by short or full name.

@@ -1,4 +1,4 @@
-"""Choices of products that are tried as a whole: their error and their time are those of the model that comes out."""
+"""Choices of products, tried together: what counts is the error and the time of the model that comes out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import choose
 from xoptim.precision.measuring import Sensitivity, rounding_patterns, schemes_that_save_time
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.products import Product, round_products, with_followers, worthwhile
+from xoptim.precision.products import FASTER, Product, round_products, with_followers, worthwhile
 from xoptim.precision.times import best_times
 from xoptim.validate.session import Session, SessionSettings
 
@@ -21,7 +21,7 @@ _SMALLER: Final = 0.9
 """Part of the next error that is aimed at, where a whole does not keep the tolerance."""
 _SLOWER: Final = (1.3, float("inf"))
 """Products that take so much of the time alone may save conversions between others."""
-_FASTER: Final = 0.98
+_WHOLE: Final = 0.98
 """A whole that takes more than this part of the time is not worth its error."""
 _SECONDS: Final = 0.5
 _UNSEEN: Final = 0.4
@@ -59,18 +59,17 @@ def best_attempt(
     """
     if precision.goal == "size" or precision.scheme not in schemes_that_save_time():
         return _attempt(found, found.products, precision, options)
-    sets = [worthwhile(found.products)]
-    if found.ranges:
-        sets += [[each for each in found.products if each.after <= limit * each.before or each in sets[0]] for limit in _SLOWER]
+    sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.ranges else (FASTER,))]
     different = [each for place, each in enumerate(sets) if each not in sets[:place]]
     attempts = [_attempt(found, each, precision, options) for each in different]
-    nothing = _attempt(found, [], precision, options)
     rounding = [each for each in attempts if each.patterns]
     models = [(found.model, found.folder), *((each.model, found.folder) for each in rounding)]
     runs = [Session(model, settings, base_dir=folder).runner(found.samples.feeds[0]) for model, folder in models]
     plain, *times = best_times(runs, settings, _SECONDS)
     best = min(range(len(times)), key=times.__getitem__, default=None)
-    return nothing if best is None or times[best] > _FASTER * plain else rounding[best]
+    if best is None or times[best] > _WHOLE * plain:
+        return _attempt(found, [], precision, options)
+    return rounding[best]
 
 
 def _attempt(

@@ -61,7 +61,8 @@ class Lowered:
         products, options = [each for each in self.products if not each.reads], self.options
         left = [each for each in products if each.result not in self.rounded]
         chosen = len(products) - len(left)
-        slow = len(left) - len(worthwhile(left)) if options.goal == "speed" else 0
+        fast = {each.result for each in worthwhile(self.products)}
+        slow = sum(each.result not in fast for each in left) if options.goal == "speed" else 0
         counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
         reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
         if not chosen and options.goal == "speed":

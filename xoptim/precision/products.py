@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 
@@ -17,7 +17,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.switched import Part, replaced_parts
 from xoptim.precision.values import KEEPING
 
-_FASTER = 0.95
+FASTER: Final = 0.95
 """A product that takes more than this part of the time stays as it is."""
 _NOTHING = 0.01
 """Part of the time of all products that reading a table may cost more, for the bytes that it saves."""
@@ -33,7 +33,8 @@ class Product:
         pattern: name of the pattern that rounds it.
         op_type: its operator; a ``Gather`` reads a table.
         shape: (terms of a sum, columns) of its weights; zeros where it has none.
-        reads: where it goes along with what it reads, the products that give that, the name of something else for others.
+        reads: for what has no weights, and goes along with others: the products whose results it reads, and the names of other
+            tensors.
         work: multiplications on the first sample.
         before: seconds with floats.
         after: seconds with fewer bits.
@@ -59,16 +60,18 @@ class Product:
         """All fields as JSON values."""
         return {**asdict(self), "shape": list(self.shape)}
 
-    @property
-    def is_faster(self) -> bool:
-        """Whether fewer bits were measured to be faster."""
-        return self.after <= _FASTER * self.before
 
+def worthwhile(products: Sequence[Product], limit: float = FASTER) -> list[Product]:
+    """The products that take at most this part of the time with fewer bits, with all that goes along with products.
 
-def worthwhile(products: Sequence[Product]) -> list[Product]:
-    """The products that are faster with fewer bits, and the tables that cost nothing that shows beside all products."""
+    Tables may take longer, where that does not show beside all products.
+    """
     most = _NOTHING * sum(each.before for each in products)
-    return [each for each in products if each.is_faster or (each.op_type == "Gather" and each.after - each.before <= most)]
+
+    def is_worth_it(each: Product) -> bool:
+        return each.after <= limit * each.before or (each.op_type == "Gather" and each.after - each.before <= most)
+
+    return [each for each in products if each.reads or is_worth_it(each)]
 
 
 def round_products(

@@ -16,7 +16,7 @@ from xoptim.validate.protos import tensor_array
 from xoptim.validate.session import Session, SessionSettings, Value
 
 _SECONDS = 0.1
-"""Measured for each kind of product."""
+"""Measured for each kind of product. A pass of `xoptim.bench` takes ten times as long."""
 _FEWEST_ROUNDS = 5
 _WARM_ROUNDS = 2
 

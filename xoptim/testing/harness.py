@@ -10,7 +10,7 @@ from xoptim.doc import pretty_onnx
 from xoptim.engine.applier import TAG
 from xoptim.facts.schema import schema
 from xoptim.match.rewrite import Example, Rewrite
-from xoptim.match.rounding import RoundingPattern
+from xoptim.match.rounding import RangedPattern
 from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.models import (
@@ -119,7 +119,7 @@ def _signatures_differ(before: onnx.ModelProto, found: onnx.ModelProto) -> str:
 def _numbers_differ(pattern_class: type[Rewrite], example: Example, before: onnx.ModelProto, found: onnx.ModelProto) -> str:
     feeds = make_all_feeds(before, example.ranges, special=pattern_class.exactness)
     pardon = never
-    if issubclass(pattern_class, RoundingPattern):
+    if issubclass(pattern_class, RangedPattern):  # its steps belong to the ranges, and not to the numbers that are fed
         pardon = partial(is_rounding, before, found, ranges=example.ranges, bits=pattern_class.bits)
     numbers = same_numbers(before, found, feeds, pattern_class.exactness, most=99, pardon=pardon)
     if provider_of(pattern_class) != "cpu":  # its operators may have no kernel here

@@ -54,7 +54,7 @@ class Candidates:
     """Makes models from an original, and keeps the last ones.
 
     With ``inline``, calls of local functions are replaced by their bodies first. Recipes name groups of patterns of
-    ``options``; those of fewer bits are made within the error of ``precision``, on values of ``checks``.
+    ``options``. Fewer bits keep the error of ``precision``, on values of ``checks``.
     """
 
     def __init__(
@@ -126,8 +126,9 @@ class Candidates:
         return found
 
     def _lower(self, recipe: Recipe, precision: PrecisionOptions) -> Lowered:
-        options, how = self.options(recipe), ProofOptions(checks=self._checks, bisect=False, whole=False)
-        found = lower(prove(self.source, *in_floats(options, how)), options, how, precision)
+        options, how = self.options(recipe), ProofOptions(checks=self._checks, bisect=False)
+        floats = prove(self.source, *in_floats(options, replace(how, whole=False)))  # proved with the recipe of floats
+        found = lower(floats, options, how, precision)
         if found.fault or not found.rounded:
             raise ChoiceError(found.fault or "no choice within the tolerance is faster here")
         return found

@@ -11,7 +11,7 @@ from xoptim.validate.options import RunChanges, RunValues, ValidationOptions
 class TuneOptions(RunValues):
     """Options of `xoptim.tune`.
 
-    Other fields are those of `RunValues`.
+    `RunValues` has the other fields.
 
     Attributes:
         provider: execution provider, by short or full name.

@@ -150,8 +150,8 @@ class Tuner:
     def _prove(self, recipe: Recipe) -> Proof:
         if recipe not in self._proofs and recipe.scheme is not None:
             floats = self._prove(replace(recipe, scheme=None))
-            found = floats if floats.failure else self._measurement.candidates.lowered(recipe).proof
-            self._proofs[recipe] = joined(floats, found)
+            lowered = self._measurement.candidates.lowered
+            self._proofs[recipe] = floats if floats.failure else joined(floats, lowered(recipe).proof)
         if recipe not in self._proofs:
             how = ProofOptions(checks=self._options.checks, bisect=False, on_loaded=self._on_loaded, on_step=self._on_step)
             candidates = self._measurement.candidates

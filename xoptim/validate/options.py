@@ -39,7 +39,7 @@ class RunValues:
 class ValidationOptions(RunValues):
     """Options of `validate`.
 
-    Other fields are those of `RunValues`.
+    `RunValues` has the other fields.
 
     Attributes:
         exactness: the weakest promise of the rewrites that were applied.
