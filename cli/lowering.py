@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 import numpy as np
 
 from xoptim.precision.metrics import METRICS, Metric
-from xoptim.precision.options import CALIBRATIONS, SCHEMES, Calibration, Goal, PrecisionOptions, Scheme
+from xoptim.precision.options import CALIBRATIONS, COMPUTES, SCHEMES, Calibration, Compute, Goal, PrecisionOptions, Scheme
 
 from .options import choice, common, names_of, option
 
@@ -60,13 +60,22 @@ class Lowering:
         show_default=True,
     )
     calibration: Calibration = calibration_option()
+    compute: Compute = choice(
+        "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by --provider).", *COMPUTES
+    )
+    io_types: Literal["float32", "float16"] = choice(
+        "The type of inputs and outputs of 32-bit floats: it stays, or becomes float16.", "float32", "float16"
+    )
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
-        return {} if self.precision else dict.fromkeys(names_of(Lowering), "without --precision")
+        if self.precision is None:
+            return dict.fromkeys(names_of(Lowering), "without --precision")
+        return {} if self.precision == "float16" else dict.fromkeys(("compute", "io_types"), "without --precision float16")
 
     def read(self, feeds: Sequence[Mapping[str, np.ndarray]], seed: int) -> PrecisionOptions | None:
         """The options, ``None`` when no bits are to be saved."""
         if self.precision is None:
             return None
-        return PrecisionOptions(scheme=self.precision, **common(PrecisionOptions, self), feeds=feeds, seed=seed)
+        given = common(PrecisionOptions, self)
+        return PrecisionOptions(scheme=self.precision, **given, half_ports=self.io_types == "float16", feeds=feeds, seed=seed)

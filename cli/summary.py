@@ -166,7 +166,7 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
     """The lines about fewer bits: the choice, its error, the proof."""
     yield f"precision   {lowered.summary()}"
     for report in lowered.structure:
-        yield f"            with the rounded numbers, integers compute the same as floats: {report.summary()}"
+        yield f"            with the rounded numbers, {lowered.computed} compute the same as floats: {report.summary()}"
     floats = lowered.proof.builder.count_types().get("Conv", 0) if lowered.options.scheme == "int8" else 0
     if lowered.samples.are_random and floats:
         yield f"            {floats} Conv in floats: only samples tell the ranges of what they read"

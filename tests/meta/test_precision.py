@@ -27,13 +27,9 @@ def test_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "MatMulInteger" in {node.op_type for node in names["smaller"].graph.node}
     assert verify("model.onnx", names["smaller"], atol=0.1, rtol=0).ok
     exec(compile(second, str(PAGE), "exec"), names)
-    types = {name: Counter(node.op_type for node in names[name].graph.node) for name in ("smaller", "half", "integers")}
-    assert types["smaller"].total() < len(onnx.load("model.onnx").graph.node) / 2
-    assert {t.data_type for t in names["half"].graph.initializer} & {1, 10} == {10}
-    alone = types["half"]["Softmax"] + types["half"]["Gelu"]  # without a kernel for 16 bits, so between two conversions
-    assert types["half"].total() <= types["smaller"].total() + 2 + 2 * alone
-    assert types["integers"]["MatMulInteger"] == 0
-    assert types["integers"]["DynamicQuantizeMatMul"] + types["integers"]["MatMulIntegerToFloat"] > 8
-    for name, tolerance in (("half", 0.01), ("integers", 0.1)):
-        assert verify("model.onnx", names[name], atol=tolerance, rtol=0).ok
-        assert not verify("model.onnx", names[name], atol=1e-6, rtol=0).ok
+    assert len(onnx.load("smaller.onnx").graph.node) < len(onnx.load("model.onnx").graph.node) / 2
+    types = Counter(node.op_type for node in names["integers"].graph.node)
+    assert types["MatMulInteger"] == 0
+    assert types["DynamicQuantizeMatMul"] + types["MatMulIntegerToFloat"] > 8
+    assert verify("model.onnx", names["integers"], atol=0.1, rtol=0).ok
+    assert not verify("model.onnx", names["integers"], atol=1e-6, rtol=0).ok

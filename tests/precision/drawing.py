@@ -19,7 +19,7 @@ from xoptim.match.rounding import Range
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.measuring import integer_patterns, rounding_patterns
 from xoptim.precision.metrics import error
-from xoptim.precision.options import Scheme
+from xoptim.precision.options import HALVES
 from xoptim.precision.products import round_products
 from xoptim.precision.values import calibrated
 from xoptim.validate.errors import RunError
@@ -199,13 +199,17 @@ class Images(Drawing):
         return kernel
 
 
-_DRAWINGS: Final[dict[str, tuple[type[Drawing], Scheme]]] = {
+_DRAWINGS: Final[dict[str, tuple[type[Drawing], str]]] = {
     "int8": (Drawing, "int8"),
     "int4": (Drawing, "int4"),
     "images": (Images, "int8"),
     "float16": (Drawing, "float16"),
+    "halves": (Drawing, HALVES),
+    "images in halves": (Images, HALVES),
 }
 KINDS: Final = tuple(_DRAWINGS)
+_HALF: Final = 0.02
+"""Relative error of a step whose results have 16 bits, where the processor computes in 32."""
 _LARGEST: Final = 1.0
 """The error of an output, over its largest number, that 8 bits explain even where a steep function follows."""
 
@@ -217,12 +221,13 @@ def fault(seed: int, kind: str) -> str:
     model = drawing.model()
     feeds = drawing.feeds(model)
     try:
-        ranges = _ranges(model, feeds) if kind == "images" else {}
+        ranges = _ranges(model, feeds) if draw is Images else {}
     except RunError:  # a window that is larger than the image
         return ""
-    rounded, found = round_products(model, None, rounding_patterns(scheme), None, "cpu", ranges)
-    check = EachCheck(rounded, ValidationOptions(feeds=feeds))
-    options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], on_application=check)
+    provider, rtol = ("cuda", _HALF) if scheme == HALVES else ("cpu", None)
+    rounded, found = round_products(model, None, rounding_patterns(scheme), None, provider, ranges)
+    check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol))
+    options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)
     builder = GraphBuilder(rounded, optimization_options=options)
     original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
     if [each.shape for each in before] != [each.shape for each in after]:

@@ -8,6 +8,7 @@ import onnx
 from onnx import AttributeProto, TensorProto
 
 from xoptim.facts.attributes import is_of_kind
+from xoptim.facts.dtypes import type_name
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.moved import MOVED
 from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema
@@ -41,18 +42,21 @@ class _Signature(NamedTuple):
     required: tuple[str, ...]
 
 
-@cache
-def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
-    """The signature in force, of onnx or of onnxruntime, which has operators of its own.
+def _any_schema(op_type: str, domain: str, opset: int) -> Any:
+    """The schema in force, of onnx or of onnxruntime, which has operators of its own; ``None`` for an unknown operator.
 
     A few of them are in the standard domain, some of these before the standard has them.
     """
-    known: Any = schema(op_type, domain, opset)
+    own = (each for each in reversed(_schemas_of_onnxruntime().get((domain, op_type), ())) if each.since_version <= opset)
+    return schema(op_type, domain, opset) or next(own, None)
+
+
+@cache
+def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
+    """The signature in force, ``None`` for an unknown operator."""
+    known = _any_schema(op_type, domain, opset)
     if known is None:
-        own = [each for each in _schemas_of_onnxruntime().get((domain, op_type), ()) if each.since_version <= opset]
-        if not own:
-            return None
-        known = own[-1]
+        return None
     attributes = known.attributes
     return _Signature(
         known.deprecated,
@@ -152,6 +156,38 @@ def _operand(formal: Any) -> _Operand:
     is_plain = len(types) == len(formal.types)  # otherwise sequences or maps may take its place
     parameter = formal.type_str if is_plain and formal.is_homogeneous and "(" not in formal.type_str else ""
     return _Operand(types if is_plain else frozenset(), parameter)
+
+
+@cache
+def convertible_places(
+    op_type: str, domain: str, opset: int, counts: tuple[int, int], types: tuple[int, int]
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The places of operands that may have either of two element types, and of results whose type follows them.
+
+    Args:
+        op_type: the operator; an unknown one has no such places.
+        domain: its domain.
+        opset: the version of its operator set.
+        counts: the numbers of operands and of results.
+        types: the two element types.
+    """
+    known = _any_schema(op_type, domain, opset)
+    if known is None:
+        return frozenset(), frozenset()
+    wanted = {f"tensor({type_name(each)})" for each in types}
+    operands, results = (
+        (*formals, *formals[-1:] * (count - len(formals)))[:count]
+        for formals, count in zip((known.inputs, known.outputs), counts, strict=True)
+    )
+    places = frozenset(place for place, formal in enumerate(operands) if wanted <= set(formal.types))
+    parameters = {_parameter(operands[place]) for place in places}
+    return places, frozenset(place for place, formal in enumerate(results) if _parameter(formal) in parameters)
+
+
+def _parameter(formal: Any) -> str:
+    """The type parameter of an operand or a result, in the words of onnx or of onnxruntime."""
+    found: str = formal.type_str if hasattr(formal, "type_str") else formal.typeStr
+    return found
 
 
 def _range(low: int, high: int) -> str:

@@ -1,6 +1,6 @@
 """Choices of products, tried together: what counts is the error and the time of the model that comes out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,7 +12,9 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import choose
 from xoptim.precision.measuring import Sensitivity, rounding_patterns, schemes_that_save_time
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.ports import fitting
 from xoptim.precision.products import FASTER, Product, round_products, with_followers, worthwhile
+from xoptim.precision.samples import Samples
 from xoptim.precision.times import best_times
 from xoptim.validate.session import Session, SessionSettings
 
@@ -62,14 +64,22 @@ def best_attempt(
     sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.ranges else (FASTER,))]
     different = [each for place, each in enumerate(sets) if each not in sets[:place]]
     attempts = [_attempt(found, each, precision, options) for each in different]
+    return fastest(found, attempts, settings) or _attempt(found, [], precision, options)
+
+
+def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings) -> Attempt | None:
+    """The fastest attempt, ``None`` when none is faster than the model."""
     rounding = [each for each in attempts if each.patterns]
-    models = [(found.model, found.folder), *((each.model, found.folder) for each in rounding)]
-    runs = [Session(model, settings, base_dir=folder).runner(found.samples.feeds[0]) for model, folder in models]
-    plain, *times = best_times(runs, settings, _SECONDS)
+    sessions = [Session(each, settings, base_dir=found.folder) for each in (found.model, *(each.model for each in rounding))]
+    feeds = found.samples.feeds[0]
+    plain, *times = best_times([each.runner(fitting(feeds, each.inputs)) for each in sessions], settings, _SECONDS)
     best = min(range(len(times)), key=times.__getitem__, default=None)
-    if best is None or times[best] > _WHOLE * plain:
-        return _attempt(found, [], precision, options)
-    return rounding[best]
+    return None if best is None or times[best] > _WHOLE * plain else rounding[best]
+
+
+def allowance(precision: PrecisionOptions, samples: Samples) -> float:
+    """The error to aim at: less than the tolerance, as values that are not among the samples may err more."""
+    return precision.tolerance * (1 - _UNSEEN / len(samples.feeds))
 
 
 def _attempt(
@@ -81,8 +91,7 @@ def _attempt(
     differs. The next choice is made for an error that is smaller in the same ratio.
     """
     patterns, provider = rounding_patterns(precision.scheme), options.provider
-    aim = precision.tolerance * (1 - _UNSEEN / len(found.samples.feeds))
-    limit = aim
+    limit = aim = allowance(precision, found.samples)
     for _ in range(_ATTEMPTS):
         taken = choose(found.trial, candidates, found.samples, limit)
         names = with_followers((each.result for each in taken), found.products)

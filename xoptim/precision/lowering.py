@@ -12,8 +12,9 @@ from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.attempts import best_attempt
+from xoptim.precision.halves import KERNELS, best_in_halves, proving_halves
 from xoptim.precision.measuring import integer_patterns, sensitivity
-from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.products import Product, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.validate.report import ValidationReport
@@ -34,6 +35,7 @@ class Lowered:
         rounded: results of those that were rounded, with the names of the patterns.
         error: of the model on all samples, as a fraction.
         samples: what it was measured on.
+        in_halves: whether operators compute in 16 bits.
     """
 
     proof: Proof
@@ -43,13 +45,19 @@ class Lowered:
     rounded: Mapping[str, str]
     error: float
     samples: Samples
+    in_halves: bool = False
+
+    @property
+    def computed(self) -> str:
+        """A word for the operators that compute with rounded numbers."""
+        return "operators of 16 bits" if self.in_halves else "integers"
 
     @property
     def fault(self) -> str:
         """The reason not to use the model, empty when there is none."""
         wrong = next((report for report in self.structure if report.status == "different"), None)
         if wrong is not None:
-            return f"the integers do not compute what floats compute with the same rounded numbers: {wrong.summary()}"
+            return f"{self.computed} do not compute what floats compute with the same rounded numbers: {wrong.summary()}"
         if self.proof.each is not None and self.proof.each.disagreements:
             return str(self.proof.each.disagreements[0])
         if self.error > self.options.tolerance:
@@ -62,13 +70,16 @@ class Lowered:
         left = [each for each in products if each.result not in self.rounded]
         chosen = len(products) - len(left)
         fast = {each.result for each in worthwhile(self.products)}
-        slow = sum(each.result not in fast for each in left) if options.goal == "speed" else 0
+        slow = sum(each.result not in fast for each in left) if options.goal == "speed" and not self.in_halves else 0
         counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
         reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
         if not chosen and options.goal == "speed":
             reasons = "no choice within the tolerance is faster here"
+        if self.in_halves:
+            reasons = f"{len(left)} compute in 32 bits: their numbers leave the range, or for their error" if left else ""
+        unit = "operators" if self.in_halves else "products"
         return (
-            f"{options.scheme}: {chosen} of {len(products)} products{f' ({reasons})' if reasons else ''}, error "
+            f"{options.scheme}: {chosen} of {len(products)} {unit}{f' ({reasons})' if reasons else ''}, error "
             f"{self.error:.2%} of at most {options.tolerance:.2%} ({options.metric}, {self.samples.summary()})"
         )
 
@@ -116,17 +127,24 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
         ChoiceError: values do not fit the model, or it has no product that can be rounded.
         RunError, LoadError, FeedError: the model does not run.
     """
-    found = sensitivity(proof, options, how, precision)
-    folder, products = found.folder, found.products
-    computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(precision.scheme)]
+    halves = precision.computes_in_halves(options.provider)
+    word = HALVES if halves else precision.scheme
+    computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(word)]
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
-    how.on_step("choosing products")
-    best = best_attempt(found, precision, further, replace(how.checks.settings, level="all"))
-    rounded, patterns = best.rounded, best.patterns
-    made = prove(Source(rounded, folder), further, replace(how, each=True, on_loaded=lambda _: None))
+    if halves:
+        further = replace(further, provider=KERNELS)
+        found, best = best_in_halves(proof, further, how, precision)
+        how = proving_halves(how, best.rounded, precision)
+    else:
+        found = sensitivity(proof, options, how, precision)
+        how.on_step("choosing products")
+        best = best_attempt(found, precision, further, replace(how.checks.settings, level="all"))
+    made = prove(Source(best.rounded, found.folder), further, replace(how, each=True, on_loaded=lambda _: None))
     how.on_step("measuring the error")
     final = found.trial.error_of(made.proto, made.base_dir)
-    return Lowered(joined(proof, made), made.reports, precision, products, patterns, final, found.samples)
+    if halves:  # processors compute in 32 bits what is of 16
+        final = max(final, found.trial.error_of(best.rounded, found.folder))
+    return Lowered(joined(proof, made), made.reports, precision, found.products, best.patterns, final, found.samples, halves)
 
 
 def joined(first: Proof, second: Proof) -> Proof:

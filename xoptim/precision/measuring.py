@@ -64,7 +64,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     folder, patterns = proof.base_dir, rounding_patterns(precision.scheme)
     if all(pattern().unfit_for(None, options.provider) for pattern in patterns):
         raise ChoiceError(f"{precision.scheme} is for the provider cpu, not for {options.provider}")
-    model = _raised(proof, max(pattern.min_opset for pattern in patterns))
+    model = raised(proof, max(pattern.min_opset for pattern in patterns))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
@@ -83,7 +83,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     return Sensitivity(model, folder, products, samples, ranges, trial)
 
 
-def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:
+def rounding_patterns(scheme: str) -> list[type[RoundingPattern]]:
     """The patterns that round operands."""
     return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern)]
 
@@ -93,7 +93,7 @@ def schemes_that_save_time() -> tuple[Scheme, ...]:
     return tuple(scheme for scheme in SCHEMES if any(cls.saves_time for cls in rounding_patterns(scheme)))
 
 
-def integer_patterns(scheme: Scheme) -> list[type[Rewrite]]:
+def integer_patterns(scheme: str) -> list[type[Rewrite]]:
     """The patterns that compute with rounded operands."""
     return [cls for cls in resolve(scheme) if not issubclass(cls, RoundingPattern)]
 
@@ -122,7 +122,7 @@ def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples) -> str:
     )
 
 
-def _raised(proof: Proof, least: int) -> onnx.ModelProto:
+def raised(proof: Proof, least: int) -> onnx.ModelProto:
     """The optimized model in an operator set that has what fewer bits need."""
     if proof.builder.model.opsets.get("", 0) >= least:
         return proof.proto

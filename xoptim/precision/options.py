@@ -12,6 +12,10 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4", "float16")
 Calibration: TypeAlias = Literal["minmax", "percentile", "entropy"]
 CALIBRATIONS: Final[tuple[Calibration, ...]] = ("minmax", "percentile", "entropy")
 Goal: TypeAlias = Literal["speed", "size"]
+Compute: TypeAlias = Literal["auto", "float16", "float32"]
+COMPUTES: Final[tuple[Compute, ...]] = ("auto", "float16", "float32")
+HALVES: Final = "halves"
+"""The tag of the patterns that compute in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +24,16 @@ class PrecisionOptions:
 
     Attributes:
         scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4 bits, ``float16``
-            weights to 16 bits.
+            weights to 16 bits, and all numbers where it computes with them.
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms`` (root mean square over root
             mean square), or ``choice`` (how often another element of the last axis is the largest).
         goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size`` rounds them too.
         calibration: which numbers of a tensor belong to its range, where samples determine it: ``minmax`` for all,
             ``percentile`` or ``entropy`` without rare large ones.
+        compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with weights that are stored in 16.
+            ``auto`` is 16 for the provider ``cuda``. Processors compute in 32 bits all the same, with conversions.
+        half_ports: whether inputs and outputs of 32-bit floats become such of 16 bits; of the scheme ``float16`` only.
         feeds: values to measure the error on; random ones when empty. Half of them, at least one, serve to choose; all must
             keep the tolerance.
         seed: of the random values.
@@ -37,6 +44,8 @@ class PrecisionOptions:
     metric: Metric = "largest"
     goal: Goal = "speed"
     calibration: Calibration = "minmax"
+    compute: Compute = "auto"
+    half_ports: bool = False
     feeds: Sequence[Mapping[str, Value]] = ()
     seed: int = 0
 
@@ -50,5 +59,13 @@ class PrecisionOptions:
             raise ValueError(f"a goal is speed or size, not {self.goal!r}")
         if self.calibration not in CALIBRATIONS:
             raise ValueError(f"a calibration is {', '.join(CALIBRATIONS)}, not {self.calibration!r}")
+        if self.compute not in COMPUTES:
+            raise ValueError(f"compute is {', '.join(COMPUTES)}, not {self.compute!r}")
+        if self.scheme != "float16" and (self.half_ports or self.compute != "auto"):
+            raise ValueError(f"compute and half_ports belong to float16, not to {self.scheme}")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance}")
+
+    def computes_in_halves(self, provider: str) -> bool:
+        """Whether operators compute in 16 bits."""
+        return self.compute == "float16" or (self.compute, self.scheme, provider) == ("auto", "float16", "cuda")

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 
 from xoptim.precision.metrics import Metric, error
+from xoptim.precision.ports import fitting
 from xoptim.precision.samples import Samples
 from xoptim.precision.switched import Part, switched
 from xoptim.validate.session import Session, SessionSettings, Value
@@ -48,7 +49,7 @@ class Trial:
         """The error of another model, such as the one of a choice, on all samples."""
         session = Session(model, self._settings, base_dir=folder)
         pairs = zip(self._expected, self._samples.feeds, strict=True)
-        return max(error(self._metric, expected, session.run(feeds)) for expected, feeds in pairs)
+        return max(error(self._metric, expected, session.run(fitting(feeds, session.inputs))) for expected, feeds in pairs)
 
     def _run(self, place: int, rounded: Collection[str]) -> list[Value]:
         chosen = {name: np.array(result in rounded) for result, name in self._switches.items()}

@@ -119,3 +119,24 @@ def test_convolutions_need_samples(xopt: Xopt) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     assert "in floats" not in outcome.out
     assert "int8: 4 of 4 products" in outcome.out
+
+
+def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
+    onnx.save(network(), "model.onnx")
+    half = ("--precision", "float16", "--compute", "float16", "--feeds", samples)
+    outcome = xopt("model.onnx", *half, "--io-types", "float16")
+    assert (outcome.code, outcome.err) == (0, "")
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
+    assert line.startswith("precision   float16: 10 of 10 operators, error 0.")
+    assert "with the rounded numbers, operators of 16 bits compute the same as floats: equal" in outcome.out
+    graph = onnx.load("model.opt.onnx").graph
+    assert [port.type.tensor_type.elem_type for port in (*graph.input, *graph.output)] == [7, 10]
+    assert xopt("model.onnx", *half, "-o", "same.onnx").code == 0
+    assert onnx.load("same.onnx").graph.output[0].type.tensor_type.elem_type == 1
+
+
+def test_options_of_16_bits_belong_to_them(xopt: Xopt) -> None:
+    onnx.save(network(layers=1), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", "--io-types", "float16")
+    assert outcome.code == 2
+    assert outcome.err.endswith("--io-types has no effect without --precision float16; leave it out\n")

@@ -1,0 +1,83 @@
+from functools import partial
+
+from onnx import TensorProto
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
+from xoptim.match.rounding import RangedPattern
+
+from .._folding import constant
+from ._halves import LARGEST, OTHERS, SUMS, Halved, fits, half_of, halved, is_rounded, is_square, rounded
+
+
+class Float16ResultsPattern(RangedPattern):
+    """MatMul(x, w) → Cast(Cast(MatMul(Cast(Cast(x)), Cast(w16)), to=FLOAT16), to=FLOAT), and so for most operators
+
+    What: rounds operands, constants and results to 16 bits, in the form of which `Float16Compute` makes operators of 16 bits.
+    Everything is still computed in 32 bits, so that the error can be measured on a processor without such operators.
+    Why: GPUs compute in 16 bits in half of the time or less, and weights take half of the bytes.
+    Refuses when:
+    1. an operand or a result of 32-bit floats has no form of 16 bits in this operator, or the provider has no kernel, or it
+       squares a tensor, which takes twice the exponents.
+    2. a constant is not within 16 bits, or a tensor holds whole numbers, such as positions, which 16 bits count to 2048.
+    3. numbers of an operand or a result are near the end of the type on a sample. Those beyond 10^8 are taken for masks, which
+       stand for infinity: constants of this size become 16384, where the function of a Softmax is 0.
+    4. everything is rounded already.
+    """
+
+    phase = "target"
+    providers = ("cuda",)
+    bits = 11
+    min_opset = 13
+    tags = ("halves", "extra")
+    operators = SUMS
+    anchors = (*SUMS, *OTHERS)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        found = halved(g, node)
+        if found is None or is_square(node):  # (1)
+            return self.none(node, msg="an operand or a result cannot be of 16 bits, or it is a square")
+        operands = [node.input[place] for place in found.operands]
+        results = [node.output[place] for place in found.results]
+        if not all(fits(g, name, node) for name in operands):  # (2)
+            return self.none(node, msg="a constant that 16 bits do not hold, or whole numbers")
+        if any(max(map(abs, self.ranges.get(name, (0.0, 0.0)))) > LARGEST for name in (*operands, *results)):  # (3)
+            return self.none(node, msg="numbers that are near the end of the type on a sample")
+        if all(half_of(g, name) is not None for name in operands) and all(is_rounded(g, name) for name in results):  # (4)
+            return self.none(node, msg="everything is rounded already")
+        return MatchResult(self, [node], partial(self._replace, found))
+
+    def _replace(self, found: Halved, g: PatternRewriter, node: Node) -> list[Node]:
+        names = list(node.input)
+        for place in found.operands:
+            names[place] = _rounded(g, names[place], node)
+        results = [g.unique_name(name) if place in found.results else name for place, name in enumerate(node.output)]
+        nodes = [*g.created, g.make_node(node.op_type, names, results, domain=node.domain, **node.attribute)]
+        for place in found.results:
+            half = g.unique_name(f"{results[place]}_half")
+            nodes.append(g.make_node("Cast", [results[place]], [half], to=TensorProto.FLOAT16))
+            nodes.append(g.make_node("Cast", [half], [node.output[place]], to=TensorProto.FLOAT))
+        return nodes
+
+    _three = "agraph (float[n,2] x) => (float[n,2] y)"
+    _down, _up = "Cast <to = 10>", "Cast <to = 1>"
+    _x = f"h = {_down} (x) d = {_up} (h)"
+    examples = (
+        *Example.pairs(
+            f"{_three} <float[2,2] w = {{1, 0.5, -2, 3}}> {{ y = MatMul(x, w) }}",
+            f"{_three} <float16[2,2] w = {{15360, 14336, 49152, 16896}}> {{ {_x} e = {_up} (w) p = MatMul(d, e) "
+            f"q = {_down} (p) y = {_up} (q) }}",
+            f"{_three} {{ y = Softmax(x) }}",
+            f"{_three} {{ {_x} p = Softmax(d) q = {_down} (p) y = {_up} (q) }}",
+            opset=13,
+        ),
+    )
+
+
+def _rounded(g: PatternRewriter, name: str, reader: Node) -> str:
+    """A tensor rounded to 16 bits, as 32-bit floats."""
+    found = half_of(g, name)
+    if isinstance(found, str):
+        return name
+    if g.is_constant(name):
+        return g.op.Cast(g.make_initializer("", rounded(constant(g, name), reader), source=name), to=TensorProto.FLOAT)
+    return g.op.Cast(g.op.Cast(name, to=TensorProto.FLOAT16), to=TensorProto.FLOAT)

@@ -1,0 +1,197 @@
+"""Which operators compute in 16 bits: all, but those at which numbers overflow, or where the error of the outputs begins."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.dtypes import tolerance
+from xoptim.graph.sources import Source
+from xoptim.match.rounding import Range, RangedPattern
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.precision.attempts import Attempt, allowance, fastest
+from xoptim.precision.measuring import Sensitivity, raised, rounding_patterns
+from xoptim.precision.metrics import METRICS
+from xoptim.precision.options import HALVES, PrecisionOptions
+from xoptim.precision.ports import fitting, with_half_ports
+from xoptim.precision.products import Product, round_products
+from xoptim.precision.samples import samples_for
+from xoptim.precision.trial import Trial
+from xoptim.precision.values import Probe, Ranges
+from xoptim.validate.errors import ChoiceError
+from xoptim.validate.session import Port, SessionSettings, Value
+
+KERNELS: Final = "cuda"
+"""The provider whose kernels the operators must have: those of processors compute in 32 bits."""
+_MASK: Final = 1e8
+"""Numbers of this size stand for infinity."""
+
+
+def best_in_halves(
+    proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
+) -> tuple[Sensitivity, Attempt]:
+    """The operators of an optimized model, and the model in which as many as the tolerance allows compute in 16 bits.
+
+    At first all operators around sums of products do whose numbers stay far from the end of the type on the samples. As
+    long as the error is too large, those stay in 32 bits that add most to the error of what they read.
+
+    Args:
+        proof: the optimized model.
+        options: of its optimization.
+        how: options of the proof.
+        precision: the error allowed.
+
+    Raises:
+        ChoiceError: values do not fit the model, or no operator can compute in 16 bits.
+        RunError, LoadError, FeedError: the model does not run.
+    """
+    patterns, folder = rounding_patterns(HALVES), proof.base_dir
+    model = raised(proof, max(pattern.min_opset for pattern in patterns))
+    how.on_step("looking for values to measure on")
+    samples = samples_for(model, folder, precision, how.checks)
+    settings = replace(how.checks.settings, level="all")
+    how.on_step("measuring the error in 16 bits")
+    _, found = round_products(model, folder, patterns, None, KERNELS, {})
+    work = {op_type for cls in patterns if issubclass(cls, RangedPattern) for op_type in cls.operators}
+    ranges = _ranges(model, folder, found, [samples.feeds[place] for place in samples.to_choose], settings)
+    _, found = round_products(model, folder, patterns, None, KERNELS, ranges)
+    nodes = [node for node in model.graph.node if node.output[0] in found]
+    chosen = region(model, nodes, work)
+    if not chosen:
+        raise ChoiceError("nothing can be computed in 16 bits: no product of 32-bit floats stays within their range")
+    products = [Product(node.output[0], node.name, found[node.output[0]], node.op_type, (0, 0)) for node in nodes]
+    trial = Trial(model, {}, folder, samples, precision.metric, settings)
+    result = Sensitivity(model, folder, products, samples, ranges, trial)
+    rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
+    rounded = with_half_ports(rounded) if precision.half_ports else rounded
+    builder = GraphBuilder(Source(rounded, folder), optimization_options=replace(options, on_application=None))
+    attempt = Attempt(rounded, applied, builder.to_onnx())
+    if precision.goal == "speed" and KERNELS in how.checks.providers and not precision.half_ports:
+        return result, fastest(result, [attempt], settings) or Attempt(model, {}, model)
+    return result, attempt
+
+
+def _within(
+    found: Sensitivity, chosen: Collection[str], aim: float, settings: SessionSettings
+) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """The model with as many of the chosen results rounded as an error allows, and what was rounded."""
+
+    def rounding(results: Iterable[str]) -> tuple[onnx.ModelProto, dict[str, str], float]:
+        made, applied = round_products(found.model, found.folder, rounding_patterns(HALVES), results, KERNELS, found.ranges)
+        return made, applied, found.trial.error_of(made, found.folder)
+
+    rounded, applied, error = rounding(chosen)
+    if error > aim:
+        growth = _growth(found, rounded, settings)
+        for each in found.products:
+            each.alone = growth[each.result]
+    suspects = sorted((each for each in found.products if each.result in chosen), key=lambda each: (-each.alone, each.result))
+    count = 1
+    while error > aim and applied:
+        rounded, applied, error = rounding([each.result for each in suspects[count:]])
+        count *= 2
+    return rounded, applied
+
+
+def proving_halves(how: ProofOptions, model: onnx.ModelProto, precision: PrecisionOptions) -> ProofOptions:
+    """The options of the proof of a model that computes in 16 bits: its tolerance, and values of the inputs that it has.
+
+    Where the comparison runs on a processor, this one computes in 32 bits, and rounds at other places.
+    """
+    checks = how.checks
+    if checks.rtol is None and checks.ulp is None:
+        checks = replace(checks, rtol=max(tolerance(TensorProto.FLOAT16, "rounding").rtol, precision.tolerance))
+    if precision.half_ports:
+        ports = [Port(each.name, "tensor(float16)") for each in model.graph.input if _type(each) == TensorProto.FLOAT16]
+        checks = replace(checks, feeds=fitting(checks.feeds, ports), test_data=None)
+    return replace(how, checks=checks)
+
+
+def _type(value: onnx.ValueInfoProto) -> int:
+    return value.type.tensor_type.elem_type
+
+
+def region(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], work: Collection[str]) -> set[str]:
+    """The first results of the nodes to compute in 16 bits: sums of products, and what lies after or before them.
+
+    Args:
+        model: the model.
+        nodes: those that can, in order.
+        work: their operators that are worth conversions, others only where they save some.
+    """
+    able = {node.output[0]: node for node in nodes}
+    makers = {name: node.output[0] for node in able.values() for name in node.output if name}
+    readers: dict[str, list[str]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(makers.get(name, ""), []).append(node.output[0])
+    outside = {makers.get(value.name, "") for value in model.graph.output}
+    joined = {result for result, node in able.items() if _label(node) in work}
+    waiting = list(joined)
+    while waiting:
+        result = waiting.pop()
+        before = {makers[name] for name in able[result].input if name in makers} - outside
+        further = {each for each in before if joined.issuperset(readers[each])}
+        further |= {each for each in readers.get(result, ()) if each in able}
+        waiting += sorted(further - joined)
+        joined |= further
+    return joined
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _ranges(
+    model: onnx.ModelProto,
+    folder: Path | None,
+    found: Collection[str],
+    feeds: Sequence[Mapping[str, Value]],
+    settings: SessionSettings,
+) -> dict[str, Range]:
+    """The ranges of numbers that operators read and give, without those that stand for infinity."""
+    nodes = [node for node in model.graph.node if node.output[0] in found]
+    made = {name for node in model.graph.node for name in node.output if name}
+    names = {name for node in nodes for name in (*node.input, *node.output)}
+    probe, ranges = Probe(model, folder, names & made, settings), Ranges("minmax")
+    for each in feeds:
+        values = {name: value for name, value in probe.run(each).items() if name in names and isinstance(value, np.ndarray)}
+        ranges.add({name: value[np.abs(value) < _MASK] for name, value in values.items() if value.dtype == np.float32})
+    return ranges.found()
+
+
+def _growth(found: Sensitivity, rounded: onnx.ModelProto, settings: SessionSettings) -> dict[str, float]:
+    """For each operator, how much larger the error of its result is than the largest one of what it reads."""
+    results = {each.result for each in found.products}
+    nodes = [node for node in found.model.graph.node if node.output[0] in results]
+    made = {name for node in found.model.graph.node for name in node.output if name}
+    names = {name for node in nodes for name in (*node.input, node.output[0])} & made
+    feeds = found.samples.feeds[0]
+    plain, halves = (Probe(each, found.folder, names, settings).run(feeds) for each in (found.model, rounded))
+    errors = {name: _error(plain[name], halves[name]) for name in names}
+
+    def growth(node: onnx.NodeProto) -> float:
+        own, given = errors[node.output[0]], max((errors.get(name, 0.0) for name in node.input), default=0.0)
+        return 0.0 if math.isinf(given) else own - given
+
+    return {node.output[0]: growth(node) for node in nodes}
+
+
+def _error(expected: Value, actual: Value) -> float:
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray) or expected.dtype != np.float32:
+        return 0.0
+    if expected.shape != actual.shape:
+        return math.inf
+    finite = np.isfinite(expected)
+    if not np.isfinite(actual[finite]).all():
+        return math.inf
+    if not finite.any():
+        return 0.0
+    return METRICS["rms"](expected[finite].astype(np.float64), actual[finite].astype(np.float64))

@@ -1,0 +1,55 @@
+"""Inputs and outputs of 16 bits."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from xoptim.graph.names import Names
+from xoptim.preparation.ports import defined_names, rename_ports
+from xoptim.validate.session import Port, Value
+
+
+def with_half_ports(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model whose inputs and outputs of 32-bit floats are of 16 bits, under the same names; a Cast is after and before each.
+
+    Inputs that an initializer gives a default keep their types.
+    """
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    graph, stored = result.graph, {tensor.name for tensor in result.graph.initializer}
+    inputs = [value for value in graph.input if _is_float(value) and value.name not in stored]
+    outputs = [value for value in graph.output if _is_float(value)]
+    free = Names()
+    free.reserve(defined_names(result), {})
+    wide = {name: free.fresh(f"{name}_float32") for name in dict.fromkeys(value.name for value in (*inputs, *outputs))}
+    rename_ports(result, wide)
+    narrow = {new: name for name, new in wide.items()}
+    for value in (*inputs, *outputs):
+        value.name = narrow[value.name]
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    given = dict.fromkeys(value.name for value in inputs)
+    before = [helper.make_node("Cast", [name], [wide[name]], to=TensorProto.FLOAT) for name in given]
+    made = dict.fromkeys(value.name for value in outputs if value.name not in given)
+    after = [helper.make_node("Cast", [wide[name]], [name], to=TensorProto.FLOAT16) for name in made]
+    nodes = [*before, *graph.node, *after]
+    graph.ClearField("node")
+    graph.node.extend(nodes)
+    return result
+
+
+def fitting(feeds: Mapping[str, Value], ports: Iterable[Port]) -> dict[str, Value]:
+    """Values of 32-bit floats in 16 bits, where an input has this type."""
+    halves = {port.name for port in ports if port.type == "tensor(float16)"}
+
+    def fits(name: str, value: Value) -> Value:
+        is_wide = name in halves and isinstance(value, np.ndarray) and value.dtype == np.float32
+        return np.asarray(value, np.float16) if is_wide else value
+
+    with np.errstate(over="ignore"):
+        return {name: fits(name, value) for name, value in feeds.items()}
+
+
+def _is_float(value: onnx.ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.elem_type == TensorProto.FLOAT
