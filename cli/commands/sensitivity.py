@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from xoptim import OptimizationOptions
-from xoptim.bench.report import milliseconds
 from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision.lowering import in_floats
 from xoptim.precision.measuring import Sensitivity, sensitivity
@@ -53,10 +52,9 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
 
 
 def _print(found: Sensitivity, precision: PrecisionOptions) -> None:
-    numbers = ("rows", "columns", "error", "before", "after", "saved")
-    rows = Rows("product", "pattern", *numbers, right=set(numbers))
-    for each in found.in_order():
-        times = [milliseconds(seconds) for seconds in (each.before, each.after, each.before - each.after)]
-        rows.add(each.node or each.result, each.pattern, *map(str, each.shape), f"{each.alone:.3%}", *times)
+    texts = [each.texts() for each in found.in_order()]
+    rows = Rows(*texts[0], right=set(texts[0]) - {"product", "pattern"})
+    for each in texts:
+        rows.add(*each.values())
     rows.print(open_console())
     click.echo(f"{len(found.products)} products; error: {precision.metric}, of {found.samples.summary()}")

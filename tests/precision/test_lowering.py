@@ -1,6 +1,7 @@
 """Models with fewer bits: the choice keeps the tolerance, and the graph is proved."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -196,3 +197,27 @@ def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.5)
     with pytest.raises(ToleranceError, match=r"the error is 50\.00%, more than the tolerance of 20\.00%"):
         xoptim.optimize(network(), precision=PrecisionOptions(tolerance=0.2, goal="size", feeds=[words()]))
+
+
+def test_from_file_to_file(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "model.onnx")
+    chosen = PrecisionOptions(tolerance=0.2, goal="size", feeds=[words()])
+    target, page = tmp_path / "small.onnx", tmp_path / "page.html"
+    written = xoptim.optimize_file(tmp_path / "model.onnx", target, precision=chosen, external_data=True, report=page)
+    assert {path.name for path in written} == {"small.onnx", "small.onnx.data"}
+    found = onnx.load(target)
+    assert operators(found).count("MatMulInteger") == 5
+    expected, actual = (run(each, words())[0] for each in (network(), found))
+    assert 0 < np.abs(expected - actual).max() < 0.2 * np.abs(expected).max()
+    text = page.read_text(encoding="utf-8")
+    assert "int8: 6 of 6 products, error " in text
+    assert text.count("<td>rounded</td>") == 6
+
+
+def test_nothing_is_written_beyond_the_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.5)
+    onnx.save(network(layers=1), tmp_path / "model.onnx")
+    chosen = PrecisionOptions(tolerance=0.2, goal="size", feeds=[words()])
+    with pytest.raises(ToleranceError, match=r"50\.00%"):
+        xoptim.optimize_file(tmp_path / "model.onnx", tmp_path / "small.onnx", precision=chosen)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]

@@ -18,7 +18,7 @@ from xoptim.graph.save import Draft, hold_weights
 from xoptim.graph.sources import Source, size_of, title_of
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import ProofOptions, located, prove
-from xoptim.precision.lowering import in_floats, lower
+from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.reporting.journal import Recorder
 from xoptim.reporting.reports import report_of, subject_of
@@ -40,6 +40,12 @@ class OptimizeChanges(OptimizationChanges, total=False):
     only_if_faster: bool | BenchOptions
     precision: PrecisionOptions | None
     report: Listener | str | Path | None
+
+
+class FileChanges(OptimizationChanges, total=False):
+    """Keyword arguments of `optimize_file`."""
+
+    precision: PrecisionOptions | None
 
 
 @overload
@@ -109,7 +115,7 @@ def optimize_file(
     external_data: bool | None = None,
     share_weights: bool = False,
     report: Listener | str | Path | None = None,
-    **changes: Unpack[OptimizationChanges],
+    **changes: Unpack[FileChanges],
 ) -> list[Path]:
     """Optimize a model from file to file, of any size: weights are copied and computed in parts, and never held in memory.
 
@@ -128,19 +134,22 @@ def optimize_file(
         share_weights: refer to the file of the source's weights, if it is in the same folder, in place of copying those that
             have not changed; the metadata of the result (``xoptim.weights``) name that file then.
         report: as for `optimize`.
-        **changes: fields of `OptimizationOptions` to set.
+        **changes: fields of `OptimizationOptions` to set; and ``precision`` as for `optimize`, which holds the weights of
+            products in memory.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.
         DifferentModelError, NotValidatedError: as for `optimize`; nothing is written then.
-        UnknownPatternError, ChoiceError, PatternError, ProviderUnavailable, MissingLibraryError: as for `optimize`.
+        UnknownPatternError, ChoiceError, ToleranceError, PatternError, ProviderUnavailable, MissingLibraryError: as for
+            `optimize`.
     """
+    precision = changes.pop("precision", None)
     given_source = Source(Path(source))
     reporting = _Reporting(report, given_source)
     chosen = reporting.listening(given(OptimizationOptions, options, changes))
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
         how = replace(_how(chosen, verify, inline, reporting), draft=draft)
-        return draft.commit(_proved(given_source, chosen, how, None, reporting))
+        return draft.commit(_proved(given_source, chosen, how, None, reporting, precision))
 
 
 def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool, reporting: _Reporting) -> ProofOptions:
@@ -169,7 +178,13 @@ class _Reporting:
         if self._recorder is not None:
             self._recorder.loaded(builder.model)
 
-    def done(self, builder: GraphBuilder, report: Callable[[], OptimizationReport], proto: onnx.ModelProto) -> None:
+    def done(
+        self,
+        builder: GraphBuilder,
+        report: Callable[[], OptimizationReport],
+        proto: onnx.ModelProto,
+        lowered: Lowered | None = None,
+    ) -> None:
         """Called when the optimization is done, while its model is in memory."""
         if self._listener is not None:
             self._listener(report())
@@ -178,6 +193,8 @@ class _Reporting:
             subject = replace(
                 subject_of(report(), title_of(self._source), "result"), sizes=(size_of(self._source), size_of(proto))
             )
+            if lowered is not None:
+                subject = replace(subject, precision=lowered.summary(), products=lowered.rows())
             report_of(journal, subject, builder.optimization_options.provider).save(self._path)
 
 
@@ -223,7 +240,7 @@ def _proved(
         proof, _ = keep_if_not_slower(source, proof, options, how, bench)
         floats = proof
     report = proof.report if lowered is None else lowered.report(proof.report)
-    reporting.done(floats.builder, lambda: report, floats.proto)
+    reporting.done(floats.builder, lambda: report, floats.proto, lowered)
     if lowered is not None:
         proof = lowered.proof
         if lowered.fault:

@@ -83,6 +83,11 @@ class Lowered:
             f"{self.error:.2%} of at most {options.tolerance:.2%} ({options.metric}, {self.samples.summary()})"
         )
 
+    def rows(self) -> list[dict[str, str]]:
+        """The products as rows of a table, those first that give most for their error."""
+        products = sorted((each for each in self.products if not each.reads), key=Product.price)
+        return [{**each.texts(), "choice": "rounded" if each.result in self.rounded else "in floats"} for each in products]
+
     def report(self, before: OptimizationReport) -> OptimizationReport:
         """The report of the optimization with the rewrites of this one."""
         found = self.proof.builder.report()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import onnx
 
+from xoptim.bench.report import milliseconds
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
@@ -55,6 +56,17 @@ class Product:
     def price(self) -> tuple[bool, float, str]:
         """The square of the error for each multiplication, by which products are ordered; tables save no time and come last."""
         return self.op_type == "Gather", self.alone**2 / self.work, self.result
+
+    def texts(self) -> dict[str, str]:
+        """The product as a row of a table."""
+        times = {"before": self.before, "after": self.after, "saved": self.before - self.after}
+        return {
+            "product": self.node or self.result,
+            "pattern": self.pattern,
+            **dict(zip(("rows", "columns"), map(str, self.shape), strict=True)),
+            "error": f"{self.alone:.3%}",
+            **{name: milliseconds(seconds) for name, seconds in times.items()},
+        }
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""

@@ -29,6 +29,8 @@ class ReportSubject:
     latency: BenchReport | None = None  # the times of both, if they were measured
     operators: Sequence[Mapping[str, OperatorTime]] = ()  # the time of each operator in both, if it was measured
     notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the proof
+    precision: str = ""  # the choice of products with fewer bits, if there was one
+    products: Sequence[Mapping[str, str]] = ()  # texts about each of them, by the heads of their columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class PageFacts:
     proof: list[tuple[str, str]]  # label and text of each line about the proof
     # output, sizes, largest difference, relative difference and verdict of each comparison
     outputs: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+    precision: str = ""
+    products: Sequence[Mapping[str, str]] = ()
 
 
 def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
@@ -94,6 +98,8 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
         times_note=note,
         proof=_proof(subject),
         outputs=_outputs(subject.validation),
+        precision=subject.precision,
+        products=subject.products,
     )
 
 
