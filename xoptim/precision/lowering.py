@@ -34,6 +34,7 @@ class Lowered:
         rounded: results of those that were rounded, with the names of the patterns.
         error: of the model on all samples, as a fraction.
         samples: what it was measured on.
+        prepared: the proofs of what was done before anything was rounded.
     """
 
     proof: Proof
@@ -43,6 +44,7 @@ class Lowered:
     rounded: Mapping[str, str]
     error: float
     samples: Samples
+    prepared: Sequence[Proof] = ()
 
     @property
     def fault(self) -> str:
@@ -76,7 +78,8 @@ class Lowered:
         """The report of the optimization with the rewrites of this one."""
         found = self.proof.builder.report()
         rounding = Counter(self.rounded.values())
-        applied = {**before.applied, **rounding, **found.applied}
+        scaling = {name: count for each in self.prepared for name, count in each.builder.report().applied.items()}
+        applied = {**before.applied, **scaling, **rounding, **found.applied}
         return replace(before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions)
 
     def to_json(self) -> dict[str, Any]:
@@ -126,7 +129,8 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     made = prove(Source(rounded, folder), further, replace(how, each=True, on_loaded=lambda _: None))
     how.on_step("measuring the error")
     final = found.trial.error_of(made.proto, made.base_dir)
-    return Lowered(joined(proof, made), made.reports, precision, products, patterns, final, found.samples)
+    reports = [report for each in (*found.prepared, made) for report in each.reports]
+    return Lowered(joined(proof, made), reports, precision, products, patterns, final, found.samples, found.prepared)
 
 
 def joined(first: Proof, second: Proof) -> Proof:
