@@ -40,7 +40,7 @@ class Float16ResultsPattern(RangedPattern):
         results = [node.output[place] for place in found.results]
         if not all(fits(g, name, node) for name in operands):  # (2)
             return self.none(node, msg="a constant that 16 bits do not hold, or whole numbers")
-        if any(max(map(abs, self.ranges.get(name, (0.0, 0.0)))) > LARGEST for name in (*operands, *results)):  # (3)
+        if any(max(map(abs, self.observed.ranges.get(name, (0.0, 0.0)))) > LARGEST for name in (*operands, *results)):  # (3)
             return self.none(node, msg="numbers that are near the end of the type on a sample")
         if all(half_of(g, name) is not None for name in operands) and all(is_rounded(g, name) for name in results):  # (4)
             return self.none(node, msg="everything is rounded already")

@@ -7,9 +7,9 @@ from onnx import TensorProto
 
 from xoptim.facts.kernels import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
-from xoptim.match.rounding import RangedPattern
+from xoptim.match.rounding import Numbers, RangedPattern
 
-from .._folding import constant
+from .._folding import Array, constant
 from .._nodes import is_op
 from ._rounding import LARGEST, Rounded, Steps, columns_to_int8, is_roundable, steps
 
@@ -29,7 +29,8 @@ class Int8LayerPattern(RangedPattern):
     which runtimes make convolutions of integers; and so Add, Mul, Concat, Sigmoid, LeakyRelu and GlobalAveragePool, so that
     nothing between two convolutions is left in floats. The result is rounded after a Relu or Clip, if one alone reads it.
     Weights have a scale for each channel; tensors have one that samples determine, or the bounds of a Clip, Sigmoid, Softmax
-    or Tanh.
+    or Tanh. Where samples tell the mean of each channel that is read, the bias makes up for what rounded weights add to the
+    mean of the result.
     Why: where the processor multiplies integers of 8 bits, networks of convolutions take a third of the time
     (docs/payoff.md). Weights take a quarter of the bytes.
     Refuses when:
@@ -62,19 +63,22 @@ class Int8LayerPattern(RangedPattern):
             return self.none(node, msg="the ranges of the tensors are not known, or too small or too large")
         if not has_kernel(g.provider, "", "QuantizeLinear", TensorProto.FLOAT, g.main_opset):  # (4)
             return self.none(node, msg="no kernel that quantizes")
-        stored = _weights(g, layer, known[0]) if layer.op_type in self.operators else []
+        seen = self.observed.channels.get(layer.input[0])
+        means = None if seen is None else seen.mean
+        stored = _weights(g, layer, known[0], means) if layer.op_type in self.operators else []
         if stored is None:  # (1)
             return self.none(layer, msg="weights that do not fit")
         return MatchResult(self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored))
 
     def _steps(self, g: GraphView, name: str) -> Steps | None:
-        given = self.ranges.get(name) or _given_range(g, name)
+        given = self.observed.ranges.get(name) or _given_range(g, name)
         return None if given is None else steps(*given)
 
     def _replace(self, found: list[Steps], stored: list[Rounded], g: PatternRewriter, layer: Node, *after: Node) -> list[Node]:
         *read, result = found
         operands = [g.op.DequantizeLinear(*_quantized(g, name, each)) for name, each in zip(_tensors(layer), read, strict=True)]
-        for name, numbers in zip(layer.input[len(read) :], stored, strict=False):
+        names = [*layer.input[len(read) :], f"{layer.output[0]}_bias"]
+        for name, numbers in zip(names, stored, strict=False):
             integers = g.make_initializer("", numbers.integers, source=name)
             scales = g.make_initializer("", numbers.scales, source=f"{name}_scales")
             operands.append(g.op.DequantizeLinear(integers, scales, axis=0))
@@ -132,8 +136,8 @@ def _tensors(layer: Node) -> Sequence[str]:
     return layer.input[:1] if layer.op_type in Int8LayerPattern.operators else layer.input
 
 
-def _weights(g: GraphView, layer: Node, x: Steps) -> list[Rounded] | None:
-    """Weights and bias, with a scale for each channel; ``None`` where they do not fit."""
+def _weights(g: GraphView, layer: Node, x: Steps, means: Numbers | None) -> list[Rounded] | None:
+    """Weights and bias, with a scale for each channel; ``None`` where they do not fit. With means there is always a bias."""
     names = [name for name in layer.input[1:] if name]
     if not all(g.is_constant(name) and g.try_infer_type(name) == TensorProto.FLOAT for name in names):
         return None
@@ -148,10 +152,29 @@ def _weights(g: GraphView, layer: Node, x: Steps) -> list[Rounded] | None:
     products = found.scales * np.float64(step)
     if not ((products > 1 / LARGEST) & (products < LARGEST)).all():
         return None
-    rounded = [Rounded(integers, found.scales)]
-    if bias is not None:
-        rounded.append(Rounded(np.rint(bias / products).astype(np.int32), products.astype(np.float32)))
-    return rounded
+    rounded = Rounded(integers, found.scales)
+    if means is not None:
+        bias = (0.0 if bias is None else bias) + _lost(weights, rounded, means)
+    if bias is None:
+        return [rounded]
+    return [rounded, Rounded(np.rint(bias / products).astype(np.int32), products.astype(np.float32))]
+
+
+def _lost(weights: Array, rounded: Rounded, means: Numbers) -> Array:
+    """What rounding the weights takes from the mean of each channel of the result, away from borders (bias correction).
+
+    After M. Nagel et al., "Data-free quantization through weight equalization and bias correction", 2019, section 4.2.
+
+    Args:
+        weights: of shape (outputs, inputs / groups, ...).
+        rounded: the same, with a scale for each output.
+        means: of each input, over samples and positions.
+    """
+    scales = rounded.scales.astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
+    errors = (weights - rounded.integers * scales).reshape(*weights.shape[:2], -1).sum(axis=2)
+    groups = means.size // errors.shape[1]
+    found: Array = np.einsum("goi,gi->go", errors.reshape(groups, -1, errors.shape[1]), means.reshape(groups, -1)).reshape(-1)
+    return found
 
 
 def _written(g: PatternRewriter, node: Node, operands: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support import run
 from xoptim.diagnose.each import EachCheck
 from xoptim.engine.options import OptimizationOptions
-from xoptim.match.rounding import Range
+from xoptim.match.rounding import Observed
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.measuring import integer_patterns, rounding_patterns
 from xoptim.precision.metrics import error
@@ -221,11 +221,11 @@ def fault(seed: int, kind: str) -> str:
     model = drawing.model()
     feeds = drawing.feeds(model)
     try:
-        ranges = _ranges(model, feeds) if draw is Images else {}
+        observed = _observed(model, feeds) if draw is Images else Observed()
     except RunError:  # a window that is larger than the image
         return ""
     provider, rtol = ("cuda", _HALF) if scheme == HALVES else ("cpu", None)
-    rounded, found = round_products(model, None, rounding_patterns(scheme), None, provider, ranges)
+    rounded, found = round_products(model, None, rounding_patterns(scheme), None, provider, observed)
     check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol))
     options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)
     builder = GraphBuilder(rounded, optimization_options=options)
@@ -234,7 +234,7 @@ def fault(seed: int, kind: str) -> str:
         return f"seed {seed}: other shapes"
     if kind == "images":
         moved = error("largest", original, before)
-        return f"seed {seed}: the error is {moved}" if ranges and not moved <= _LARGEST else _told(seed, check)
+        return f"seed {seed}: the error is {moved}" if observed.ranges and not moved <= _LARGEST else _told(seed, check)
     if scheme == "int8" and found and "MatMulInteger" not in builder.count_types() and {*found.values()} != {"Int8Table"}:
         return f"seed {seed}: nothing computes with integers"
     return _told(seed, check)
@@ -244,8 +244,8 @@ def _told(seed: int, check: EachCheck) -> str:
     return "; ".join(f"seed {seed}: {each}" for each in check.disagreements)
 
 
-def _ranges(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, Range]:
-    """The ranges of all tensors between operators."""
+def _observed(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> Observed:
+    """What one sample tells of all tensors between operators."""
     op_types = {node.op_type for node in model.graph.node}
     return calibrated(model, None, op_types, [feeds], "minmax", SessionSettings())
 

@@ -1,8 +1,10 @@
-"""Patterns that round operands to fewer bits, which changes results by an error that a user allows."""
+"""Patterns that round operands to fewer bits, which changes results by an error that a user allows, or prepare for that."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
@@ -12,6 +14,35 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Channels(NamedTuple):
+    """The numbers of each channel of a tensor; arrays of shape (channels,).
+
+    Attributes:
+        low: the smallest ones.
+        high: the largest ones.
+        mean: their means.
+        square: the means of their squares.
+    """
+
+    low: Numbers
+    high: Numbers
+    mean: Numbers
+    square: Numbers
+
+
+class Observed(NamedTuple):
+    """What samples tell of tensors, by their names.
+
+    Attributes:
+        ranges: of all numbers.
+        channels: of those that convolutions read (axis 1) or products (the last axis).
+    """
+
+    ranges: Mapping[str, Range] = MappingProxyType({})
+    channels: Mapping[str, Channels] = MappingProxyType({})
 
 
 class RoundingPattern(PatternOptimization):
@@ -47,16 +78,30 @@ class RangedPattern(RoundingPattern):
 
     Args:
         only: see `RoundingPattern`.
-        ranges: of the numbers of tensors on samples, by their names.
+        observed: what samples tell of tensors.
 
     Class attributes:
         operators: the types of the operators with weights. What it rounds besides them saves nothing alone.
     """
 
     operators: ClassVar[tuple[str, ...]]
-    ranges: Mapping[str, Range] = MappingProxyType({})
+    observed = Observed()
 
-    def __init__(self, only: Collection[str] | None = None, ranges: Mapping[str, Range] | None = None) -> None:
+    def __init__(self, only: Collection[str] | None = None, observed: Observed | None = None) -> None:
         super().__init__(only)
-        if ranges is not None:
-            self.ranges = ranges
+        if observed is not None:
+            self.observed = observed
+
+
+class ScalingPattern(PatternOptimization):
+    """A pattern that moves scales of channels from one constant to another, so that less is lost when both sides are rounded.
+
+    Args:
+        channels: of tensors on samples, by their names; other tensors stay. ``None``: by constants alone.
+    """
+
+    channels: Mapping[str, Channels] | None = None
+
+    def __init__(self, channels: Mapping[str, Channels] | None = None) -> None:
+        if channels is not None:
+            self.channels = channels

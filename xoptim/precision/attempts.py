@@ -61,7 +61,7 @@ def best_attempt(
     """
     if precision.goal == "size" or precision.scheme not in schemes_that_save_time():
         return _attempt(found, found.products, precision, options)
-    sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.ranges else (FASTER,))]
+    sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.observed.ranges else (FASTER,))]
     different = [each for place, each in enumerate(sets) if each not in sets[:place]]
     attempts = [_attempt(found, each, precision, options) for each in different]
     return fastest(found, attempts, settings) or _attempt(found, [], precision, options)
@@ -95,7 +95,7 @@ def _attempt(
     for _ in range(_ATTEMPTS):
         taken = choose(found.trial, candidates, found.samples, limit)
         names = with_followers((each.result for each in taken), found.products)
-        rounded, applied = round_products(found.model, found.folder, patterns, names, provider, found.ranges)
+        rounded, applied = round_products(found.model, found.folder, patterns, names, provider, found.observed)
         builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
         model = builder.to_onnx()
         error = found.trial.error_of(model, found.folder)

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import tolerance
 from xoptim.graph.sources import Source
-from xoptim.match.rounding import Range, RangedPattern
+from xoptim.match.rounding import Observed, RangedPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.attempts import Attempt, allowance, fastest
@@ -58,17 +58,17 @@ def best_in_halves(
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")
     how.on_step("measuring the error in 16 bits")
-    _, found = round_products(model, folder, patterns, None, KERNELS, {})
+    _, found = round_products(model, folder, patterns, None, KERNELS)
     work = {op_type for cls in patterns if issubclass(cls, RangedPattern) for op_type in cls.operators}
-    ranges = _ranges(model, folder, found, [samples.feeds[place] for place in samples.to_choose], settings)
-    _, found = round_products(model, folder, patterns, None, KERNELS, ranges)
+    observed = _observed(model, folder, found, [samples.feeds[place] for place in samples.to_choose], settings)
+    _, found = round_products(model, folder, patterns, None, KERNELS, observed)
     nodes = [node for node in model.graph.node if node.output[0] in found]
     chosen = region(model, nodes, work)
     if not chosen:
         raise ChoiceError("nothing can be computed in 16 bits: no product of 32-bit floats stays within their range")
     products = [Product(node.output[0], node.name, found[node.output[0]], node.op_type, (0, 0)) for node in nodes]
     trial = Trial(model, {}, folder, samples, precision.metric, settings)
-    result = Sensitivity(model, folder, products, samples, ranges, trial)
+    result = Sensitivity(model, folder, products, samples, observed, (), trial)
     rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
     rounded = with_half_ports(rounded) if precision.half_ports else rounded
     builder = GraphBuilder(Source(rounded, folder), optimization_options=replace(options, on_application=None))
@@ -84,7 +84,7 @@ def _within(
     """The model with as many of the chosen results rounded as an error allows, and what was rounded."""
 
     def rounding(results: Iterable[str]) -> tuple[onnx.ModelProto, dict[str, str], float]:
-        made, applied = round_products(found.model, found.folder, rounding_patterns(HALVES), results, KERNELS, found.ranges)
+        made, applied = round_products(found.model, found.folder, rounding_patterns(HALVES), results, KERNELS, found.observed)
         return made, applied, found.trial.error_of(made, found.folder)
 
     rounded, applied, error = rounding(chosen)
@@ -149,13 +149,13 @@ def _label(node: onnx.NodeProto) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
-def _ranges(
+def _observed(
     model: onnx.ModelProto,
     folder: Path | None,
     found: Collection[str],
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
-) -> dict[str, Range]:
+) -> Observed:
     """The ranges of numbers that operators read and give, without those that stand for infinity."""
     nodes = [node for node in model.graph.node if node.output[0] in found]
     made = {name for node in model.graph.node for name in node.output if name}
@@ -164,7 +164,7 @@ def _ranges(
     for each in feeds:
         values = {name: value for name, value in probe.run(each).items() if name in names and isinstance(value, np.ndarray)}
         ranges.add({name: value[np.abs(value) < _MASK] for name, value in values.items() if value.dtype == np.float32})
-    return ranges.found()
+    return Observed(ranges.found())
 
 
 def _growth(found: Sensitivity, rounded: onnx.ModelProto, settings: SessionSettings) -> dict[str, float]:

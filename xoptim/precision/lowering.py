@@ -36,6 +36,7 @@ class Lowered:
         error: of the model on all samples, as a fraction.
         samples: what it was measured on.
         in_halves: whether operators compute in 16 bits.
+        prepared: the proofs of what was done before anything was rounded.
     """
 
     proof: Proof
@@ -46,6 +47,7 @@ class Lowered:
     error: float
     samples: Samples
     in_halves: bool = False
+    prepared: Sequence[Proof] = ()
 
     @property
     def computed(self) -> str:
@@ -92,7 +94,8 @@ class Lowered:
         """The report of the optimization with the rewrites of this one."""
         found = self.proof.builder.report()
         rounding = Counter(self.rounded.values())
-        applied = {**before.applied, **rounding, **found.applied}
+        scaling = {name: count for each in self.prepared for name, count in each.builder.report().applied.items()}
+        applied = {**before.applied, **scaling, **rounding, **found.applied}
         return replace(before, applied=applied, nodes_after=found.nodes_after, repetitions=found.repetitions)
 
     def to_json(self) -> dict[str, Any]:
@@ -149,7 +152,10 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     final = found.trial.error_of(made.proto, made.base_dir)
     if halves:  # processors compute in 32 bits what is of 16
         final = max(final, found.trial.error_of(best.rounded, found.folder))
-    return Lowered(joined(proof, made), made.reports, precision, found.products, best.patterns, final, found.samples, halves)
+    reports = [report for each in (*found.prepared, made) for report in each.reports]
+    return Lowered(
+        joined(proof, made), reports, precision, found.products, best.patterns, final, found.samples, halves, found.prepared
+    )
 
 
 def joined(first: Proof, second: Proof) -> Proof:

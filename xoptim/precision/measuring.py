@@ -1,7 +1,8 @@
 """The error that fewer bits add, and the time that they save, for each product of a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -10,10 +11,11 @@ from xoptim.catalogue.selection import resolve
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
+from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, ScalingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+from xoptim.precision.preparing import Preparation
 from xoptim.precision.products import Product, find_products, round_products
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.times import measure_products
@@ -32,7 +34,8 @@ class Sensitivity:
         folder: of its external data.
         products: with the error that each adds alone, and its times.
         samples: what errors were measured on.
-        ranges: of tensors on the samples that serve to choose, none on random ones.
+        observed: what the samples that serve to choose tell of tensors; nothing on random ones.
+        prepared: the proofs of the scales that were moved in the optimized model.
         trial: the session in which choices of products are tried.
     """
 
@@ -40,7 +43,8 @@ class Sensitivity:
     folder: Path | None
     products: Sequence[Product]
     samples: Samples
-    ranges: Mapping[str, Range]
+    observed: Observed
+    prepared: Sequence[Proof]
     trial: Trial
 
     def in_order(self) -> list[Product]:
@@ -68,8 +72,13 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
-    ranges = _ranges(model, folder, samples, precision, settings)
-    rounded, found = round_products(model, folder, resolve(precision.scheme), None, options.provider, ranges)
+    how.on_step("looking for scales with which rounding costs less")
+    everything = [cls for cls in resolve(precision.scheme) if not issubclass(cls, ScalingPattern)]
+    observe = partial(_observed, samples=samples, precision=precision, settings=settings)
+    preparation = Preparation(everything, options.provider, samples, how, settings, observe)
+    ready = preparation.prepare(model, folder, scaling_patterns(precision.scheme))
+    model, folder = ready.model, ready.folder
+    rounded, found = round_products(model, folder, everything, None, options.provider, ready.observed)
     products, parts = find_products(model, rounded, found)
     if all(each.reads for each in products):
         raise ChoiceError(_nothing(model, precision.scheme, samples))
@@ -80,7 +89,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     for each in products:
         if not each.reads:
             each.alone = trial.error([each.result], samples.to_choose)
-    return Sensitivity(model, folder, products, samples, ranges, trial)
+    return Sensitivity(model, folder, products, samples, ready.observed, ready.proofs, trial)
 
 
 def rounding_patterns(scheme: str) -> list[type[RoundingPattern]]:
@@ -95,17 +104,24 @@ def schemes_that_save_time() -> tuple[Scheme, ...]:
 
 def integer_patterns(scheme: str) -> list[type[Rewrite]]:
     """The patterns that compute with rounded operands."""
-    return [cls for cls in resolve(scheme) if not issubclass(cls, RoundingPattern)]
+    return [cls for cls in resolve(scheme) if not issubclass(cls, (RoundingPattern, ScalingPattern))]
 
 
-def _ranges(
+def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:
+    """The patterns that move scales of channels before anything is rounded."""
+    return [cls for cls in resolve(scheme) if issubclass(cls, ScalingPattern)]
+
+
+def _observed(
     model: onnx.ModelProto, folder: Path | None, samples: Samples, precision: PrecisionOptions, settings: SessionSettings
-) -> Mapping[str, Range]:
-    """The ranges of tensors that a pattern of the scheme needs, which random samples do not tell."""
+) -> Observed:
+    """What patterns of the scheme need to know of tensors, which random samples do not tell."""
     ranged = [cls for cls in rounding_patterns(precision.scheme) if issubclass(cls, RangedPattern)]
-    if samples.are_random or not any(node.op_type in cls.operators for cls in ranged for node in model.graph.node):
-        return {}
-    op_types = {op_type for cls in ranged for op_type in cls.anchors}
+    present = {node.op_type for node in model.graph.node}
+    op_types = {op_type for cls in ranged for op_type in cls.anchors if present & {*cls.operators}}
+    scaled = {op_type.rpartition("::")[2] for cls in scaling_patterns(precision.scheme) for op_type in cls.anchors}
+    if samples.are_random or not (op_types or present & scaled):
+        return Observed()
     feeds = [samples.feeds[place] for place in samples.to_choose]
     return calibrated(model, folder, op_types, feeds, precision.calibration, settings)
 

@@ -13,7 +13,7 @@ from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
+from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.switched import Part, replaced_parts
 from xoptim.precision.values import KEEPING
@@ -92,7 +92,7 @@ def round_products(
     patterns: Sequence[type[Rewrite]],
     only: Iterable[str] | None,
     provider: str,
-    ranges: Mapping[str, Range] | None = None,
+    observed: Observed | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
     """Round products and tables of the main graph of a model.
 
@@ -102,7 +102,7 @@ def round_products(
         patterns: patterns that round, and others that are used with them.
         only: the results to round; all when ``None``.
         provider: execution provider for which the patterns apply.
-        ranges: of tensors on samples.
+        observed: what samples tell of tensors.
 
     Returns:
         The new model, and for each result that was rounded the name of the pattern.
@@ -116,7 +116,7 @@ def round_products(
 
     def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
         if issubclass(cls, RangedPattern):
-            return cls(names, ranges)
+            return cls(names, observed)
         return cls(names) if issubclass(cls, RoundingPattern) else cls
 
     options = OptimizationOptions(

@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.match.rounding import Range
+from xoptim.match.rounding import Observed, Range
+from xoptim.precision.channels import ChannelStatistics, channel_axes
 from xoptim.precision.options import Calibration
 from xoptim.validate.session import Session, SessionSettings, Value
 
@@ -94,31 +95,36 @@ def calibrated(
     samples: Sequence[Mapping[str, Value]],
     calibration: Calibration,
     settings: SessionSettings,
-) -> dict[str, Range]:
-    """The ranges of what operators of the main graph read and give, but for tensors that are rounded already.
+) -> Observed:
+    """What operators of the main graph read and give, but for tensors that are rounded already, in one run of each sample.
 
     Args:
         model: the model.
         folder: of its external data.
-        op_types: types of the operators.
+        op_types: types of the operators whose ranges are wanted.
         samples: values of the inputs.
         calibration: see `Ranges`.
         settings: of the session.
     """
-    kinds = {*op_types} | KEEPING
+    kinds = {*op_types}
+    kinds |= KEEPING if kinds else set()
     stored = {tensor.name for tensor in model.graph.initializer}
     made = {name for node in model.graph.node for name in node.output}
     nodes = [node for node in model.graph.node if not node.domain and node.op_type in kinds]
     rounded = {name for node in model.graph.node for name in _rounded(node)}
     names = {name for node in nodes for name in (*node.input, *node.output) if name} - stored - rounded
-    probe, ranges = Probe(model, folder, names & made, settings), Ranges(calibration)
+    axes = {name: axis for name, axis in channel_axes(model).items() if name not in stored | rounded}
+    probe = Probe(model, folder, (names | axes.keys()) & made, settings)
+    ranges, channels = Ranges(calibration), ChannelStatistics(axes)
     for feeds in samples:
-        ranges.add({name: value for name, value in probe.run(feeds).items() if name in names})
+        values = probe.run(feeds)
+        ranges.add({name: value for name, value in values.items() if name in names})
+        channels.add(values)
     found = ranges.found()
     for node in nodes:
         if node.op_type in KEEPING and node.input[0] in found:
             found[node.output[0]] = found[node.input[0]]
-    return found
+    return Observed(found, channels.found())
 
 
 def _rounded(node: onnx.NodeProto) -> Sequence[str]:

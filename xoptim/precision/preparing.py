@@ -1,0 +1,106 @@
+"""What is done before anything is rounded, so that it costs less: only what makes the error of the whole smaller."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+
+from xoptim.engine.options import OptimizationOptions
+from xoptim.graph.sources import Source
+from xoptim.match.rewrite import Rewrite
+from xoptim.match.rounding import Observed, RangedPattern, ScalingPattern
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.precision.metrics import error
+from xoptim.precision.products import round_products
+from xoptim.precision.samples import Samples
+from xoptim.validate.session import Session, SessionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A model that is ready to be rounded.
+
+    Attributes:
+        model: the model, with other scales of channels where that helps.
+        folder: of its external data.
+        observed: what samples tell of its tensors; without means of channels where biases that make up for them do not help.
+        proofs: one for each kind of scales that were moved.
+    """
+
+    model: onnx.ModelProto
+    folder: Path | None
+    observed: Observed
+    proofs: Sequence[Proof] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Tries what may help, one after the other, on the model with everything rounded.
+
+    Attributes:
+        rounding: the patterns that round, and others that are used with them.
+        provider: execution provider for which patterns apply.
+        samples: the values; the first half serves to choose.
+        how: options of the proofs.
+        settings: of the sessions.
+        observe: tells what samples show in a model.
+    """
+
+    rounding: Sequence[type[Rewrite]]
+    provider: str
+    samples: Samples
+    how: ProofOptions
+    settings: SessionSettings
+    observe: Callable[[onnx.ModelProto, Path | None], Observed]
+
+    def prepare(self, model: onnx.ModelProto, folder: Path | None, scalings: Sequence[type[ScalingPattern]]) -> Prepared:
+        """Move scales of channels, then correct biases, each where the error becomes smaller.
+
+        Args:
+            model: the model.
+            folder: of its external data.
+            scalings: patterns that move scales.
+        """
+        best, least = Prepared(model, folder, self.observe(model, folder)), None
+        for scaling in scalings:
+            tried = self._scaled(best, scaling)
+            if tried is None:
+                continue
+            least = self._error(model, best, corrected=False) if least is None else least
+            found = self._error(model, tried, corrected=False)
+            if found < least:
+                best, least = tried, found
+        if self._has_biases(best.model) and best.observed.channels:
+            least = self._error(model, best, corrected=False) if least is None else least
+            if self._error(model, best, corrected=True) < least:
+                return best
+        return replace(best, observed=best.observed._replace(channels={}))
+
+    def _scaled(self, given: Prepared, scaling: type[ScalingPattern]) -> Prepared | None:
+        """The model with scales moved, ``None`` where there is nothing to move; without samples by constants alone."""
+        pattern = scaling(None if self.samples.are_random else given.observed.channels)
+        options = OptimizationOptions(
+            patterns=[pattern], provider=self.provider, constant_folding=False, merge=False, remove_identity=False
+        )
+        how = replace(self.how, each=True, draft=None, on_loaded=lambda _: None)
+        proof = prove(Source(given.model, given.folder), options, how)
+        if not proof.builder.report().applied:
+            return None
+        return Prepared(proof.proto, proof.base_dir, self.observe(proof.proto, proof.base_dir), [*given.proofs, proof])
+
+    def _has_biases(self, model: onnx.ModelProto) -> bool:
+        """Whether something is rounded by ranges of samples and has weights."""
+        ranged = [cls for cls in self.rounding if issubclass(cls, RangedPattern)]
+        return any(node.op_type in cls.operators for cls in ranged for node in model.graph.node)
+
+    def _error(self, original: onnx.ModelProto, given: Prepared, *, corrected: bool) -> float:
+        """The error of the whole with everything rounded: root mean squares, the sum over the samples that serve to choose.
+
+        The largest difference, which a tolerance is about, depends on chance more than its mean.
+        """
+        observed = given.observed if corrected else given.observed._replace(channels={})
+        rounded, _ = round_products(given.model, given.folder, self.rounding, None, self.provider, observed)
+        plain, other = (Session(each, self.settings, base_dir=given.folder) for each in (original, rounded))
+        feeds = [self.samples.feeds[place] for place in self.samples.to_choose]
+        return sum(error("rms", plain.run(each), other.run(each)) for each in feeds)
