@@ -46,6 +46,7 @@ LayerNormalizationOrt (float[ROWS,768] x) => (y) <float two = {2}, float e = {0.
     { m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) w = Add(v, e) s = Sqrt(w)
     y = Div(d, s) }
 Int8Operands (float[ROWS,768] x, float[768,768] W) => (y) { y = MatMul(x, W) }
+Int8Rows (float[ROWS,768] x, float[768,768] W) => (y) { y = MatMul(x, W) }
 Int8Table (int64[ROWS] x, float[30000,768] W) => (y) { y = Gather(W, x) }
 """
 _TOKENS_18 = """

@@ -59,4 +59,6 @@ def _print(found: Sensitivity, precision: PrecisionOptions) -> None:
         times = [milliseconds(seconds) for seconds in (each.before, each.after, each.before - each.after)]
         rows.add(each.node or each.result, each.pattern, *map(str, each.shape), f"{each.alone:.3%}", *times)
     rows.print(open_console())
-    click.echo(f"{len(found.products)} products; error: {precision.metric}, of {found.samples.summary()}")
+    click.echo(
+        f"{len({each.result for each in found.products})} products; error: {precision.metric}, of {found.samples.summary()}"
+    )

@@ -15,6 +15,9 @@ from .._folding import Array, constant
 from .._nodes import is_op
 from ._rounding import Rounded, is_roundable
 
+FEWEST_TERMS = 16
+"""Sums of fewer products are not measured to gain by integers of 8 bits."""
+
 
 class Product(NamedTuple):
     """A product of a tensor by a constant matrix.

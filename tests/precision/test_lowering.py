@@ -35,7 +35,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 def test_integers() -> None:
     found = lowered(network(layers=2), tolerance=0.5)
     assert not found.fault
-    assert len(found.rounded) == len(found.products) == 4
+    assert len(found.rounded) == len({each.result for each in found.products}) == 4
     counts = operators(found.proof.proto)
     assert (counts.count("MatMulInteger"), counts.count("MatMul"), counts.count("Gemm")) == (3, 0, 0)
     assert [report.status for report in found.structure] == ["equal"]
@@ -196,3 +196,20 @@ def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.5)
     with pytest.raises(ToleranceError, match=r"the error is 50\.00%, more than the tolerance of 20\.00%"):
         xoptim.optimize(network(), precision=PrecisionOptions(tolerance=0.2, goal="size", feeds=[words()]))
+
+
+def test_rows_that_differ_have_scales_of_their_own() -> None:
+    """One scale for all leaves no digits to small rows, which count as much as the large one after the normalization."""
+    model = parse(
+        "agraph (float[n,32] x) => (float[n,32] y) <float[32,32] w, float[32] s> "
+        "{ m = MatMul(x, w) y = LayerNormalization(m, s) }"
+    )
+    rng = np.random.default_rng(0)
+    numbers = {"w": rng.standard_normal((32, 32)), "s": np.ones(32)}
+    model.graph.ClearField("initializer")
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in numbers.items())
+    values = (rng.standard_normal((2, 8, 32)) * np.array([1000, *[1] * 7])[:, None]).astype(np.float32)
+    found = lowered(model, tolerance=0.05, feeds=[{"x": each} for each in values])
+    assert {*found.rounded.values()} == {"Int8Rows"}
+    assert not found.fault
+    assert {each.pattern: each.alone > 0.5 for each in found.products} == {"Int8Operands": True, "Int8Rows": False}

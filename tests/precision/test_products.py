@@ -10,5 +10,5 @@ def test_followers_read_nothing_but_rounded_tensors() -> None:
         Product("t", "", "E", "Add", (0, 0), reads=("a", "a")),
         Product("u", "", "E", "Mul", (0, 0), reads=("s", "t")),
     ]
-    assert with_followers(["a"], products) == ["a", "t"]
-    assert with_followers(["a", "s"], products) == ["a", "s", "t", "u"]
+    assert with_followers(products[:1], products) == {"a": "P", "t": "E"}
+    assert with_followers(products[:2], products) == {"a": "P", "s": "E", "t": "E", "u": "E"}

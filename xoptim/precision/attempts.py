@@ -85,8 +85,8 @@ def _attempt(
     limit = aim
     for _ in range(_ATTEMPTS):
         taken = choose(found.trial, candidates, found.samples, limit)
-        names = with_followers((each.result for each in taken), found.products)
-        rounded, applied = round_products(found.model, found.folder, patterns, names, provider, found.ranges)
+        forms = with_followers(taken, found.products)
+        rounded, applied = round_products(found.model, found.folder, patterns, forms, provider, found.ranges)
         builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
         model = builder.to_onnx()
         error = found.trial.error_of(model, found.folder)

@@ -30,7 +30,7 @@ class Lowered:
         proof: the model; its comparison is the one of the optimized model with the original, before anything was rounded.
         structure: the comparison of the model with the one that computes the same rounded numbers in floats.
         options: what was asked for.
-        products: all products that can be rounded, with the error that each adds alone.
+        products: all products that can be rounded, in each form, with the error that each adds alone.
         rounded: results of those that were rounded, with the names of the patterns.
         error: of the model on all samples, as a fraction.
         samples: what it was measured on.
@@ -58,11 +58,11 @@ class Lowered:
 
     def summary(self) -> str:
         """The choice and its error, in one line."""
-        products, options = [each for each in self.products if not each.reads], self.options
-        left = [each for each in products if each.result not in self.rounded]
+        products, options = {each.result for each in self.products if not each.reads}, self.options
+        left = products - self.rounded.keys()
         chosen = len(products) - len(left)
         fast = {each.result for each in worthwhile(self.products)}
-        slow = sum(each.result not in fast for each in left) if options.goal == "speed" else 0
+        slow = len(left - fast) if options.goal == "speed" else 0
         counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
         reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
         if not chosen and options.goal == "speed":
@@ -81,7 +81,7 @@ class Lowered:
 
     def to_json(self) -> dict[str, Any]:
         """The choice as JSON values."""
-        products = [{**each.to_json(), "rounded": each.result in self.rounded} for each in self.products]
+        products = [{**each.to_json(), "rounded": self.rounded.get(each.result) == each.pattern} for each in self.products]
         return {
             "scheme": self.options.scheme,
             "tolerance": self.options.tolerance,

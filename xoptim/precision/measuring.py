@@ -14,7 +14,7 @@ from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
-from xoptim.precision.products import Product, find_products, round_products
+from xoptim.precision.products import Product, find_products
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
@@ -69,8 +69,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
     ranges = _ranges(model, folder, samples, precision, settings)
-    rounded, found = round_products(model, folder, resolve(precision.scheme), None, options.provider, ranges)
-    products, parts = find_products(model, rounded, found)
+    products, parts = find_products(model, folder, resolve(precision.scheme), options.provider, ranges)
     if all(each.reads for each in products):
         raise ChoiceError(_nothing(model, precision.scheme, samples))
     how.on_step("measuring products with fewer bits")
@@ -79,7 +78,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     trial = Trial(model, parts, folder, samples, precision.metric, settings)
     for each in products:
         if not each.reads:
-            each.alone = trial.error([each.result], samples.to_choose)
+            each.alone = trial.error(dict([each.form]), samples.to_choose)
     return Sensitivity(model, folder, products, samples, ranges, trial)
 
 

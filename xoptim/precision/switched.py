@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import onnx
 from onnx import TensorProto, helper
+
+_Form: TypeAlias = tuple[str, str]
 
 
 class Part(NamedTuple):
@@ -60,29 +62,30 @@ def _part(
     return Part([after.graph.node[place] for place in sorted(found)], list(tensors.values()))
 
 
-def switched(before: onnx.ModelProto, parts: Mapping[str, Part]) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """A model that computes each result as before, or by its part where a Boolean input says so.
+def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx.ModelProto, dict[_Form, str]]:
+    """A model that computes each result as before, or by one of its parts where a Boolean input says so.
+
+    Args:
+        before: the model.
+        parts: by the name of a result, and any name of the form.
 
     Returns:
-        The model, and the name of the input that switches each result.
+        The model, and the name of the input that switches each part.
     """
     model = onnx.ModelProto()
     model.CopyFrom(before)
     taken = _defined(before.graph)
-    switches: dict[str, str] = {}
-    nodes: list[onnx.NodeProto] = []
-    for node in before.graph.node:
-        part = parts.get(node.output[0])
-        if part is None:
-            nodes.append(node)
-            continue
-        switches[node.output[0]] = name = f"switch_{len(switches)}"
+    switches: dict[_Form, str] = {}
+    nodes = {node.output[0]: node for node in before.graph.node}
+    for form, part in parts.items():
+        name = f"switch_{len(switches)}"
         while name in taken:
-            switches[node.output[0]] = name = f"{name}_"
-        nodes.append(_choice(node, part, name))
+            name = f"{name}_"
+        switches[form] = name
+        nodes[form[0]] = _choice(nodes[form[0]], part, name)
         model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
     model.graph.ClearField("node")
-    model.graph.node.extend(nodes)
+    model.graph.node.extend(nodes.values())
     return model, switches
 
 
