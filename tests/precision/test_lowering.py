@@ -213,3 +213,20 @@ def test_rows_that_differ_have_scales_of_their_own() -> None:
     assert {*found.rounded.values()} == {"Int8Rows"}
     assert not found.fault
     assert {each.pattern: each.alone > 0.5 for each in found.products} == {"Int8Operands": True, "Int8Rows": False}
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 0.02, 0.015, 0.01, 0.007, 0.004])
+def test_weights_are_stored_once(tolerance: float) -> None:
+    model = network(layers=3)
+    for node in model.graph.node:
+        node.input[:] = ["w0" if name in ("w1", "w2") else name for name in node.input]
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in ("w1", "w2")]
+    model.graph.ClearField("initializer")
+    model.graph.initializer.extend(kept)
+    found = lowered(model, tolerance=tolerance)
+    assert not found.fault
+    sharing = [each for each in found.products if each.weights == "w0"]
+    assert len({found.rounded.get(each.result) for each in sharing}) == 1
+    assert len({each.result for each in sharing}) == 3
+    sizes = [sum(each.ByteSize() for each in graph.initializer) for graph in (model.graph, found.proof.proto.graph)]
+    assert sizes[1] <= sizes[0]

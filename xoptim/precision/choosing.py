@@ -22,7 +22,7 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
     """
-    ranked = _in_order(each for each in products if not each.reads)
+    ranked = _in_order(each for each in products if each.is_choice)
 
     def keeps(chosen: Sequence[Product], places: range) -> bool:
         return trial.error(with_followers(chosen, products), places) <= tolerance

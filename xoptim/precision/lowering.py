@@ -14,7 +14,7 @@ from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.attempts import best_attempt
 from xoptim.precision.measuring import integer_patterns, sensitivity
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.products import Product, worthwhile
+from xoptim.precision.products import Product, with_followers, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.validate.report import ValidationReport
 
@@ -61,8 +61,8 @@ class Lowered:
         products, options = {each.result for each in self.products if not each.reads}, self.options
         left = products - self.rounded.keys()
         chosen = len(products) - len(left)
-        fast = {each.result for each in worthwhile(self.products)}
-        slow = len(left - fast) if options.goal == "speed" else 0
+        fast = with_followers((each for each in worthwhile(self.products) if each.is_choice), self.products)
+        slow = len(left - fast.keys()) if options.goal == "speed" else 0
         counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
         reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
         if not chosen and options.goal == "speed":

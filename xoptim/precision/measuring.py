@@ -14,7 +14,7 @@ from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
-from xoptim.precision.products import Product, find_products
+from xoptim.precision.products import Product, find_products, with_followers
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
@@ -45,7 +45,7 @@ class Sensitivity:
 
     def in_order(self) -> list[Product]:
         """The products, those first that save most for their error."""
-        return sorted((each for each in self.products if not each.reads), key=Product.price)
+        return sorted((each for each in self.products if each.is_choice), key=Product.price)
 
 
 def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Sensitivity:
@@ -76,9 +76,10 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     measure_products(model, folder, products, parts, samples.feeds[0], settings)
     how.on_step("measuring the error of each product")
     trial = Trial(model, parts, folder, samples, precision.metric, settings)
+    sharing = [each for each in products if each.leader]
     for each in products:
         if not each.reads:
-            each.alone = trial.error(dict([each.form]), samples.to_choose)
+            each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
     return Sensitivity(model, folder, products, samples, ranges, trial)
 
 

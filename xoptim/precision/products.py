@@ -14,7 +14,7 @@ from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.precision.switched import Part, replaced_parts
+from xoptim.precision.switched import Part, original_part, replaced_parts
 from xoptim.precision.values import KEEPING
 
 Form: TypeAlias = tuple[str, str]
@@ -35,6 +35,9 @@ class Product:
         pattern: name of the pattern that rounds it.
         op_type: its operator; a ``Gather`` reads a table.
         shape: (terms of a sum, columns) of its weights; zeros where it has none.
+        weights: name of the constant that is rounded.
+        leader: the result of the first product with the same weights, which stands for all of them: both forms of weights are not
+            stored. Empty for the first one itself, whose work, seconds and error are those of all.
         reads: for what has no weights, and goes along with others: the products whose results it reads, and the names of other
             tensors.
         work: multiplications on the first sample.
@@ -49,6 +52,8 @@ class Product:
     pattern: str
     op_type: str
     shape: tuple[int, int]
+    weights: str = ""
+    leader: str = ""
     reads: tuple[str, ...] = ()
     work: int = 1
     before: float = 0.0
@@ -60,6 +65,11 @@ class Product:
     def form(self) -> Form:
         """By what it is identified."""
         return self.result, self.pattern
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it does not go along with others."""
+        return not self.reads and not self.leader
 
     @property
     def saved(self) -> float:
@@ -95,7 +105,7 @@ def worthwhile(products: Sequence[Product], limit: float = FASTER) -> list[Produ
         others = (other for other in products if other.result == each.result and other is not each)
         return any((other.after, other.alone) < (each.after, each.alone) and other.alone <= each.alone for other in others)
 
-    return [each for each in products if each.reads or (is_worth_it(each) and not is_beaten(each))]
+    return [each for each in products if not each.is_choice or (is_worth_it(each) and not is_beaten(each))]
 
 
 def round_products(
@@ -166,7 +176,12 @@ def find_products(
             parts[each.form] = part
             products.append(each)
     places = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
-    return sorted(products, key=lambda each: places[each.result]), parts
+    products.sort(key=lambda each: places[each.result])
+    leaders = {(each.weights, each.pattern): each.result for each in reversed(products)}
+    for each in products:
+        leader = leaders[each.weights, each.pattern]
+        each.leader = leader if each.weights and leader != each.result else ""
+    return products, parts
 
 
 def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str]) -> list[tuple[Product, Part]]:
@@ -182,16 +197,19 @@ def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mappin
     def product(result: str, part: Part) -> Product:
         node, shape = nodes[result], _weights_shape(part)
         reads = {source(name) for name in part.reads if name not in stored} if shape == (0, 0) else ()
-        return Product(result, node.name, found[result], node.op_type, shape, tuple(sorted(reads)))
+        given = {*original_part(nodes, result, part.reads).reads} - {*part.reads}
+        weights = max(sorted(given & stored.keys()), key=lambda name: math.prod(stored[name]), default="") if not reads else ""
+        return Product(result, node.name, found[result], node.op_type, shape, weights, reads=tuple(sorted(reads)))
 
-    stored = {tensor.name for tensor in model.graph.initializer}
+    stored = {tensor.name: tensor.dims for tensor in model.graph.initializer}
     return [(product(*item), item[1]) for item in parts.items()]
 
 
 def with_followers(chosen: Iterable[Product], products: Iterable[Product]) -> dict[str, str]:
     """The results of chosen products, and of all that goes along with them, each with its pattern.
 
-    What reads nothing but rounded tensors goes along. Of several forms of a product, the last one is taken.
+    What reads nothing but rounded tensors goes along, and what has the same weights. Of several forms of a product, the last
+    one is taken.
 
     Args:
         chosen: products.
@@ -199,7 +217,8 @@ def with_followers(chosen: Iterable[Product], products: Iterable[Product]) -> di
     """
     forms = dict(each.form for each in chosen)
     for each in products:
-        if each.reads and all(name in forms for name in each.reads):
+        goes_along = forms.get(each.leader) == each.pattern if each.leader else all(name in forms for name in each.reads)
+        if goes_along and not each.is_choice:
             forms[each.result] = each.pattern
     return forms
 

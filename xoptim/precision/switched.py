@@ -28,6 +28,23 @@ class Part(NamedTuple):
         return sorted({name for node in self.nodes for name in node.input if name} - own)
 
 
+def original_part(makers: Mapping[str, onnx.NodeProto], result: str, given: Iterable[str]) -> Part:
+    """The nodes that compute a result from given ones.
+
+    Args:
+        makers: the node of each result.
+        result: the result.
+        given: what is not computed.
+    """
+    nodes, waiting, ends = list[onnx.NodeProto](), [result], {*given}
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is not None and not any(node is each for each in nodes):
+            nodes.append(node)
+            waiting += [name for name in node.input if name not in ends]
+    return Part(nodes[::-1], [])
+
+
 def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
     """For each of some results, the nodes by which ``after`` computes it from values that ``before`` has too."""
     known = _defined(before.graph)

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import clock_for
 from xoptim.precision.products import Form, Product
-from xoptim.precision.switched import Part
+from xoptim.precision.switched import Part, original_part
 from xoptim.precision.values import Probe
 from xoptim.validate.protos import tensor_array
 from xoptim.validate.session import Session, SessionSettings, Value
@@ -37,7 +37,7 @@ def measure_products(
     makers = {name: node for node in model.graph.node for name in node.output}
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     alone = [each for each in products if not each.reads]
-    plain = {each.form: _original(makers, each.result, parts[each.form].reads) for each in alone}
+    plain = {each.form: original_part(makers, each.result, parts[each.form].reads) for each in alone}
     read = {name for part in plain.values() for name in part.reads} | {each.result for each in alone}
     values = Probe(model, folder, read & makers.keys(), settings).run(feeds)
     known: dict[tuple[object, ...], tuple[float, float]] = {}
@@ -53,17 +53,18 @@ def measure_products(
         if kind not in known:
             known[kind] = _seconds(model, [part, rounded], each.result, given, stored.keys(), settings)
         each.before, each.after = known[kind]
+    _add_up(alone)
 
 
-def _original(makers: Mapping[str, onnx.NodeProto], result: str, given: Iterable[str]) -> Part:
-    """The nodes that compute a result from given ones."""
-    nodes, waiting, ends = list[onnx.NodeProto](), [result], {*given}
-    while waiting:
-        node = makers.get(waiting.pop())
-        if node is not None and not any(node is each for each in nodes):
-            nodes.append(node)
-            waiting += [name for name in node.input if name not in ends]
-    return Part(nodes[::-1], [])
+def _add_up(products: Sequence[Product]) -> None:
+    """Count the figures of products that share weights with the first of them, which stands for all."""
+    first = {each.form: each for each in products}
+    for each in products:
+        if each.leader:
+            leader = first[each.leader, each.pattern]
+            leader.work += each.work
+            leader.before += each.before
+            leader.after += each.after
 
 
 def _alone(
