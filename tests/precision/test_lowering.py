@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import xoptim
-from tests.precision.models import network, words
+from tests.precision.models import network, recurrent, words
 from tests.support import parse, run
 from xoptim.diagnose.each import Disagreement
 from xoptim.engine.options import OptimizationOptions
@@ -207,7 +207,9 @@ def test_rows_that_differ_have_scales_of_their_own() -> None:
     rng = np.random.default_rng(0)
     numbers = {"w": rng.standard_normal((32, 32)), "s": np.ones(32)}
     model.graph.ClearField("initializer")
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in numbers.items())
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in numbers.items()
+    )
     values = (rng.standard_normal((2, 8, 32)) * np.array([1000, *[1] * 7])[:, None]).astype(np.float32)
     found = lowered(model, tolerance=0.05, feeds=[{"x": each} for each in values])
     assert {*found.rounded.values()} == {"Int8Rows"}
@@ -230,3 +232,24 @@ def test_weights_are_stored_once(tolerance: float) -> None:
     assert len({each.result for each in sharing}) == 3
     sizes = [sum(each.ByteSize() for each in graph.initializer) for graph in (model.graph, found.proof.proto.graph)]
     assert sizes[1] <= sizes[0]
+
+
+@pytest.mark.parametrize("outputs", ["y", "h", "c", "yc", "yhc"])
+def test_recurrent_networks(outputs: str) -> None:
+    model = recurrent(outputs)
+    rng = np.random.default_rng(0)
+    feeds = [{"x": rng.standard_normal((5, 2, 24)).astype(np.float32)} for _ in range(2)]
+    found = lowered(model, "default+onnxruntime", tolerance=0.1, feeds=feeds)
+    assert not found.fault
+    assert found.rounded == {outputs[0]: "Int8LSTM"}
+    assert [(each.shape, each.weights) for each in found.products] == [((4 * (24 + 32), 2 * 32), "r")]
+    assert operators(found.proof.proto) == ["DynamicQuantizeLSTM"]
+    assert found.proof.proto.ByteSize() < 0.4 * model.ByteSize()
+    expected, actual = (run(each, feeds[0], optimized=True) for each in (model, found.proof.proto))
+    error = max(np.abs(a - b).max() / np.abs(a).max() for a, b in zip(expected, actual, strict=True))
+    assert 0 < error < 2 * found.error  # threads round sequences apart
+
+
+def test_recurrent_networks_without_operators_of_onnxruntime() -> None:
+    with pytest.raises(ChoiceError, match="nothing can be rounded to int8"):
+        lowered(recurrent(), feeds=[{"x": np.ones((5, 2, 24), np.float32)}])

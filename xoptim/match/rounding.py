@@ -1,8 +1,8 @@
 """Patterns that round operands to fewer bits, which changes results by an error that a user allows."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
@@ -12,6 +12,18 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
+
+
+class _Operation(Protocol):
+    """A node of either kind."""
+
+    @property
+    def output(self) -> Sequence[str]: ...
+
+
+def first_result(node: _Operation) -> str:
+    """The first result of a node that something may read, by which a product is called."""
+    return next((name for name in node.output if name), "")
 
 
 class RoundingPattern(PatternOptimization):
@@ -41,7 +53,7 @@ class RoundingPattern(PatternOptimization):
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call `match` at a chosen node."""
-        if self.only is not None and node.output[0] not in self.only:
+        if self.only is not None and first_result(node) not in self.only:
             return self.none(node, msg="the product was chosen to stay as it is")
         return super().match_at(g, node, matched)
 

@@ -10,7 +10,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import choose
-from xoptim.precision.measuring import Sensitivity, rounding_patterns, schemes_that_save_time
+from xoptim.precision.measuring import Sensitivity, schemes_that_save_time
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.products import FASTER, Product, round_products, with_followers, worthwhile
 from xoptim.precision.times import best_times
@@ -80,13 +80,12 @@ def _attempt(
     A choice is tried product by product; neighbours that are integers round at other places, so that the error of the result
     differs. The next choice is made for an error that is smaller in the same ratio.
     """
-    patterns, provider = rounding_patterns(precision.scheme), options.provider
     aim = precision.tolerance * (1 - _UNSEEN / len(found.samples.feeds))
     limit = aim
     for _ in range(_ATTEMPTS):
         taken = choose(found.trial, candidates, found.samples, limit)
         forms = with_followers(taken, found.products)
-        rounded, applied = round_products(found.model, found.folder, patterns, forms, provider, found.ranges)
+        rounded, applied = round_products(found.model, found.folder, found.patterns, forms, options.provider, found.ranges)
         builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
         model = builder.to_onnx()
         error = found.trial.error_of(model, found.folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 
-from xoptim.catalogue.selection import resolve
+from xoptim.catalogue.selection import Selection, resolve, select
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
@@ -30,6 +30,7 @@ class Sensitivity:
     Attributes:
         model: the model, in an operator set that has what fewer bits need.
         folder: of its external data.
+        patterns: that round operands.
         products: with the error that each adds alone, and its times.
         samples: what errors were measured on.
         ranges: of tensors on the samples that serve to choose, none on random ones.
@@ -38,6 +39,7 @@ class Sensitivity:
 
     model: onnx.ModelProto
     folder: Path | None
+    patterns: Sequence[type[RoundingPattern]]
     products: Sequence[Product]
     samples: Samples
     ranges: Mapping[str, Range]
@@ -61,7 +63,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
         ChoiceError: values do not fit the model, or it has no product that can be rounded.
         RunError, LoadError, FeedError: the model does not run.
     """
-    folder, patterns = proof.base_dir, rounding_patterns(precision.scheme)
+    folder, patterns = proof.base_dir, rounding_patterns(precision.scheme, options.patterns)
     if all(pattern().unfit_for(None, options.provider) for pattern in patterns):
         raise ChoiceError(f"{precision.scheme} is for the provider cpu, not for {options.provider}")
     model = _raised(proof, max(pattern.min_opset for pattern in patterns))
@@ -69,7 +71,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
     ranges = _ranges(model, folder, samples, precision, settings)
-    products, parts = find_products(model, folder, resolve(precision.scheme), options.provider, ranges)
+    products, parts = find_products(model, folder, [*patterns, *integer_patterns(precision.scheme)], options.provider, ranges)
     if all(each.reads for each in products):
         raise ChoiceError(_nothing(model, precision.scheme, samples))
     how.on_step("measuring products with fewer bits")
@@ -80,12 +82,13 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     for each in products:
         if not each.reads:
             each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
-    return Sensitivity(model, folder, products, samples, ranges, trial)
+    return Sensitivity(model, folder, patterns, products, samples, ranges, trial)
 
 
-def rounding_patterns(scheme: Scheme) -> list[type[RoundingPattern]]:
-    """The patterns that round operands."""
-    return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern)]
+def rounding_patterns(scheme: Scheme, selection: Selection = None) -> list[type[RoundingPattern]]:
+    """The patterns that round operands; those that write operators of a domain only where patterns of the selection do so."""
+    given = {domain for each in select(selection) for domain in each.produces}
+    return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)]
 
 
 def schemes_that_save_time() -> tuple[Scheme, ...]:

@@ -12,7 +12,7 @@ from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import Range, RangedPattern, RoundingPattern
+from xoptim.match.rounding import Range, RangedPattern, RoundingPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.switched import Part, original_part, replaced_parts
 from xoptim.precision.values import KEEPING
@@ -36,8 +36,8 @@ class Product:
         op_type: its operator; a ``Gather`` reads a table.
         shape: (terms of a sum, columns) of its weights; zeros where it has none.
         weights: name of the constant that is rounded.
-        leader: the result of the first product with the same weights, which stands for all of them: both forms of weights are not
-            stored. Empty for the first one itself, whose work, seconds and error are those of all.
+        leader: the result of the first product with the same weights, which stands for all of them, so that weights are not
+            stored twice. Empty for the first one itself, whose work, seconds and error are those of all.
         reads: for what has no weights, and goes along with others: the products whose results it reads, and the names of other
             tensors.
         work: multiplications on the first sample.
@@ -133,7 +133,7 @@ def round_products(
 
     def note(application: Application) -> None:
         if application.graph.owner is None and isinstance(application.pattern, RoundingPattern):
-            found[application.anchor.output[0]] = application.pattern.name()
+            found[first_result(application.anchor)] = application.pattern.name()
 
     def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
         names = None if only is None else [result for result, pattern in only.items() if pattern == cls.name()]
@@ -225,6 +225,9 @@ def with_followers(chosen: Iterable[Product], products: Iterable[Product]) -> di
 
 def _weights_shape(part: Part) -> tuple[int, int]:
     """The terms and the columns of the integers, which are the largest constant."""
+    if part.nodes[-1].op_type == "DynamicQuantizeLSTM":  # (directions, terms, 4 · hidden) of the tensor, and of the state
+        both = [tensor.dims for tensor in part.stored if len(tensor.dims) == 3]
+        return 4 * sum(dims[1] for dims in both), both[0][0] * both[0][2] // 4
     largest = max((tensor.dims for tensor in part.stored), key=lambda dims: (math.prod(dims), len(dims)))
     if len(largest) == 2:
         return largest[0], largest[1]

@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeAlias
 import onnx
 from onnx import TensorProto, helper
 
+from xoptim.match.rounding import first_result
+
 _Form: TypeAlias = tuple[str, str]
 
 
@@ -93,7 +95,7 @@ def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx
     model.CopyFrom(before)
     taken = _defined(before.graph)
     switches: dict[_Form, str] = {}
-    nodes = {node.output[0]: node for node in before.graph.node}
+    nodes = {first_result(node): node for node in before.graph.node}
     for form, part in parts.items():
         name = f"switch_{len(switches)}"
         while name in taken:
@@ -108,12 +110,15 @@ def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx
 
 def _choice(node: onnx.NodeProto, part: Part, switch: str) -> onnx.NodeProto:
     """An If with the part in one branch, and the node in the other one."""
-    rounded = _branch(part.nodes, part.stored, node.output[0], f"{switch}_on")
-    plain = _branch([node], [], node.output[0], f"{switch}_off")
-    return helper.make_node("If", [switch], node.output, then_branch=rounded, else_branch=plain)
+    results = [name for name in node.output if name]
+    rounded = _branch(part.nodes, part.stored, results, f"{switch}_on")
+    plain = _branch([node], [], results, f"{switch}_off")
+    return helper.make_node("If", [switch], results, then_branch=rounded, else_branch=plain)
 
 
-def _branch(nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto], result: str, prefix: str) -> onnx.GraphProto:
+def _branch(
+    nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto], results: Iterable[str], prefix: str
+) -> onnx.GraphProto:
     """A graph without inputs, whose own names begin with a prefix: a subgraph may not define a name of the graph around it."""
     copies, tensors = [deepcopy(node) for node in nodes], [deepcopy(tensor) for tensor in stored]
     own = {tensor.name for tensor in tensors} | {name for node in copies for name in node.output if name}
@@ -123,9 +128,10 @@ def _branch(nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto],
         node.name = ""
         for names in (node.input, node.output):
             names[:] = list(_renamed(names, own, prefix))
-    output = onnx.ValueInfoProto(name=f"{prefix}/{result}")
-    output.type.tensor_type.elem_type = TensorProto.FLOAT
-    return helper.make_graph(copies, prefix, [], [output], tensors)
+    outputs = [onnx.ValueInfoProto(name=f"{prefix}/{result}") for result in results]
+    for output in outputs:
+        output.type.tensor_type.elem_type = TensorProto.FLOAT
+    return helper.make_graph(copies, prefix, [], outputs, tensors)
 
 
 def _renamed(names: Iterable[str], own: set[str], prefix: str) -> Iterator[str]:
