@@ -83,8 +83,8 @@ def measure(path: Path, scheme: Scheme, tolerance: float, seconds: float) -> Row
     times = [each.ratio.value for each in report.models if each.ratio is not None]
     found = errors([original, ours.proof.proto, theirs], third)
     sizes = [each.ByteSize() / original.ByteSize() for each in (ours.proof.proto, theirs)]
-    products = [each.result in ours.rounded for each in ours.products if not each.reads]
-    name = f"{path.stem} | {sum(products)} of {len(products)}"
+    products = {each.result for each in ours.products if not each.reads}
+    name = f"{path.stem} | {len(products & ours.rounded.keys())} of {len(products)}"
     return name, (times[0], times[1], found[0], sizes[0], times[2], found[1], sizes[1])
 
 

@@ -57,4 +57,6 @@ def _print(found: Sensitivity, precision: PrecisionOptions) -> None:
     for each in texts:
         rows.add(*each.values())
     rows.print(open_console())
-    click.echo(f"{len(found.products)} products; error: {precision.metric}, of {found.samples.summary()}")
+    click.echo(
+        f"{len({each.result for each in found.products})} products; error: {precision.metric}, of {found.samples.summary()}"
+    )

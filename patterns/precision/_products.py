@@ -15,6 +15,9 @@ from .._folding import Array, constant
 from .._nodes import is_op
 from ._rounding import Rounded, is_roundable
 
+FEWEST_TERMS = 16
+"""Sums of fewer products are not measured to gain by integers of 8 bits."""
+
 
 class Product(NamedTuple):
     """A product of a tensor by a constant matrix.
@@ -38,7 +41,7 @@ class Product(NamedTuple):
 
 
 def product(g: GraphView, node: Node) -> Product | None:
-    """The product that a node computes; ``None`` when it is scaled, or not one of 32-bit floats by constant weights."""
+    """The product that a node computes; ``None`` unless it is one of 32-bit floats by constant weights, and not scaled."""
     x, name = node.input[:2]
     is_turned = bool(node.get_attribute("transB", 0))
     above = g.node_before(name)
@@ -46,6 +49,8 @@ def product(g: GraphView, node: Node) -> Product | None:
         name, is_turned = above.input[0], not is_turned
     shape, rank = g.static_shape(name), g.info(x).rank
     if not g.is_constant(name) or shape is None or len(shape) != 2 or rank is None or rank < 2:
+        return None
+    if g.is_constant(x):  # folding computes the product
         return None
     scales = [node.get_attribute(key, 1.0) for key in ("alpha", "beta")]
     turns = [node.get_attribute(key, 0) for key in ("transA", "transBatchA", "transBatchB")]

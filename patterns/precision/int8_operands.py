@@ -2,11 +2,9 @@ from onnx import TensorProto
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import Product, _RoundedProduct, stored
+from ._products import FEWEST_TERMS, Product, _RoundedProduct, stored
 from ._rounding import columns_to_int8
 
-_FEWEST_TERMS = 16
-"""Sums of fewer products are not measured to gain by integers."""
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
 _INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
 _WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
@@ -34,7 +32,7 @@ class Int8OperandsPattern(_RoundedProduct):
     integers = (TensorProto.INT8, TensorProto.UINT8)
 
     def fits(self, found: Product) -> bool:
-        return found.terms >= _FEWEST_TERMS
+        return found.terms >= FEWEST_TERMS
 
     def rounded(self, g: PatternRewriter, x: str, found: Product) -> tuple[str, str]:
         integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))

@@ -69,3 +69,17 @@ def convolutions(opset: int = 17) -> onnx.ModelProto:
 def images(count: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
     """Values of the input."""
     return {"x": np.random.default_rng(seed).standard_normal((count, 3, 16, 16)).astype(np.float32)}
+
+
+def recurrent(outputs: str = "y", hidden: int = 32) -> onnx.ModelProto:
+    """An LSTM in two directions; ``outputs`` are those that the model has, of ``y``, ``h`` and ``c``."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (2, 4 * hidden, 24), "r": (2, 4 * hidden, hidden), "b": (2, 8 * hidden)}
+    numbers = {name: (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32) for name, shape in shapes.items()}
+    names = [name if name in outputs else "" for name in "yhc"]
+    node = helper.make_node("LSTM", ["x", *numbers], names, hidden_size=hidden, direction="bidirectional")
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["s", "n", 24])]
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+    tensors = [numpy_helper.from_array(array, name) for name, array in numbers.items()]
+    graph = helper.make_graph([node], "recurrent", inputs, results, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -69,7 +69,7 @@ def test_nothing_is_rounded_where_the_whole_is_not_faster(monkeypatch: pytest.Mo
 
 def test_slower_ones_are_taken_where_the_whole_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second convolution takes longer alone; with it nothing is converted in between."""
-    alone = iter([[1.0, 0.5], [1.0, 1.2], [1.0, 0.5], [1.0, 0.5]])
+    alone = iter([[1.0, 0.5], [1.0, 1.2], [1.0, 0.5], [1.0, 0.5], [1.0, 0.6]])
     monkeypatch.setattr("xoptim.precision.times.best_times", lambda *_: next(alone))
     monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, 0.7, 0.4][: len(runs)])
     found = lowered(convolutions(), goal="speed")

@@ -1,13 +1,13 @@
 """The choice of products, with errors that are made up."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
 import pytest
 
 from xoptim.precision.choosing import choose
-from xoptim.precision.products import Product
+from xoptim.precision.products import Product, with_followers
 from xoptim.precision.samples import Samples
 from xoptim.precision.trial import Trial
 
@@ -15,13 +15,13 @@ from xoptim.precision.trial import Trial
 class Errors:
     """Errors whose squares add up; those of the samples that are held out are larger by a factor."""
 
-    def __init__(self, alone: Mapping[str, float], factor: float = 1.0) -> None:
-        self.alone = alone
+    def __init__(self, products: Iterable[Product], factor: float = 1.0) -> None:
+        self.alone = {each.form: each.alone for each in products}
         self.factor = factor
 
-    def error(self, rounded: Collection[str], places: Iterable[int]) -> float:
+    def error(self, rounded: Mapping[str, str], places: Iterable[int]) -> float:
         """The error of a choice."""
-        size = float(np.sqrt(sum(self.alone[name] ** 2 for name in rounded)))
+        size = float(np.sqrt(sum(self.alone[name, form] ** 2 for name, form in rounded.items())))
         return size * (self.factor if max(places) else 1.0)
 
 
@@ -29,9 +29,21 @@ def chosen(alone: Mapping[str, float], tolerance: float, *, factor: float = 1.0,
     """The names that are chosen, in order."""
     work = {name: (sizes or {}).get(name, 100) for name in alone}
     products = [Product(name, name, "P", "MatMul", (1, 1), work=work[name], alone=error) for name, error in alone.items()]
+    return "".join(each.result for each in choice(products, tolerance, factor))
+
+
+def choice(products: Sequence[Product], tolerance: float, factor: float = 1.0) -> list[Product]:
+    """The products that are chosen, with two samples."""
     samples = Samples([{}, {}], are_random=False)
-    trial = cast(Trial, Errors(alone, factor))
-    return "".join(each.result for each in choose(trial, products, samples, tolerance))
+    return choose(cast(Trial, Errors(products, factor)), products, samples, tolerance)
+
+
+def two_forms(name: str, fast: float, precise: float) -> list[Product]:
+    """A product with the errors of its two forms, of which one saves 0.7 of the time and the other one 0.6."""
+    return [
+        Product(name, name, form, "MatMul", (1, 1), work=100, alone=alone, share=share)
+        for form, alone, share in (("F", fast, 0.3), ("P", precise, 0.4))
+    ]
 
 
 def test_all_are_taken_within_the_tolerance() -> None:
@@ -57,3 +69,18 @@ def test_held_out_samples_keep_the_tolerance_too(factor: float, found: str) -> N
 
 def test_nothing_fits() -> None:
     assert chosen({"a": 0.5}, 0.01) == ""
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "forms"),
+    [(0.07, {"a": "F", "b": "F"}), (0.045, {"a": "P", "b": "F"}), (0.021, {"a": "P", "b": "P"}), (0.011, {"b": "P"})],
+)
+def test_the_form_that_saves_less_is_taken_where_the_other_one_errs_too_much(tolerance: float, forms: dict[str, str]) -> None:
+    products = [*two_forms("a", fast=0.06, precise=0.015), *two_forms("b", fast=0.03, precise=0.01)]
+    found = choice(products, tolerance)
+    assert with_followers(found, products) == forms
+
+
+def test_a_form_that_saves_less_and_errs_more_is_never_taken() -> None:
+    products = two_forms("a", fast=0.01, precise=0.011)
+    assert [[each.pattern for each in choice(products, tolerance)] for tolerance in (0.0105, 0.1)] == [["F"], ["F"]]

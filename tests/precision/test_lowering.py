@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import xoptim
-from tests.precision.models import network, words
+from tests.precision.models import network, recurrent, words
 from tests.support import parse, run
 from xoptim.diagnose.each import Disagreement
 from xoptim.engine.options import OptimizationOptions
@@ -36,7 +36,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
 def test_integers() -> None:
     found = lowered(network(layers=2), tolerance=0.5)
     assert not found.fault
-    assert len(found.rounded) == len(found.products) == 4
+    assert len(found.rounded) == len({each.result for each in found.products}) == 4
     counts = operators(found.proof.proto)
     assert (counts.count("MatMulInteger"), counts.count("MatMul"), counts.count("Gemm")) == (3, 0, 0)
     assert [report.status for report in found.structure] == ["equal"]
@@ -221,3 +221,60 @@ def test_nothing_is_written_beyond_the_tolerance(tmp_path: Path, monkeypatch: py
     with pytest.raises(ToleranceError, match=r"50\.00%"):
         xoptim.optimize_file(tmp_path / "model.onnx", tmp_path / "small.onnx", precision=chosen)
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_rows_that_differ_have_scales_of_their_own() -> None:
+    """One scale for all leaves no digits to small rows, which count as much as the large one after the normalization."""
+    model = parse(
+        "agraph (float[n,32] x) => (float[n,32] y) <float[32,32] w, float[32] s> "
+        "{ m = MatMul(x, w) y = LayerNormalization(m, s) }"
+    )
+    rng = np.random.default_rng(0)
+    numbers = {"w": rng.standard_normal((32, 32)), "s": np.ones(32)}
+    model.graph.ClearField("initializer")
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in numbers.items()
+    )
+    values = (rng.standard_normal((2, 8, 32)) * np.array([1000, *[1] * 7])[:, None]).astype(np.float32)
+    found = lowered(model, tolerance=0.05, feeds=[{"x": each} for each in values])
+    assert {*found.rounded.values()} == {"Int8Rows"}
+    assert not found.fault
+    assert {each.pattern: each.alone > 0.5 for each in found.products} == {"Int8Operands": True, "Int8Rows": False}
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 0.02, 0.015, 0.01, 0.007, 0.004])
+def test_weights_are_stored_once(tolerance: float) -> None:
+    model = network(layers=3)
+    for node in model.graph.node:
+        node.input[:] = ["w0" if name in ("w1", "w2") else name for name in node.input]
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in ("w1", "w2")]
+    model.graph.ClearField("initializer")
+    model.graph.initializer.extend(kept)
+    found = lowered(model, tolerance=tolerance)
+    assert not found.fault
+    sharing = [each for each in found.products if each.weights == "w0"]
+    assert len({found.rounded.get(each.result) for each in sharing}) == 1
+    assert len({each.result for each in sharing}) == 3
+    sizes = [sum(each.ByteSize() for each in graph.initializer) for graph in (model.graph, found.proof.proto.graph)]
+    assert sizes[1] <= sizes[0]
+
+
+@pytest.mark.parametrize("outputs", ["y", "h", "c", "yc", "yhc"])
+def test_recurrent_networks(outputs: str) -> None:
+    model = recurrent(outputs)
+    rng = np.random.default_rng(0)
+    feeds = [{"x": rng.standard_normal((5, 2, 24)).astype(np.float32)} for _ in range(2)]
+    found = lowered(model, "default+onnxruntime", tolerance=0.1, feeds=feeds)
+    assert not found.fault
+    assert found.rounded == {outputs[0]: "Int8LSTM"}
+    assert [(each.shape, each.weights) for each in found.products] == [((4 * (24 + 32), 2 * 32), "r")]
+    assert operators(found.proof.proto) == ["DynamicQuantizeLSTM"]
+    assert found.proof.proto.ByteSize() < 0.4 * model.ByteSize()
+    expected, actual = (run(each, feeds[0], optimized=True) for each in (model, found.proof.proto))
+    error = max(np.abs(a - b).max() / np.abs(a).max() for a, b in zip(expected, actual, strict=True))
+    assert 0 < error < 2 * found.error  # threads round sequences apart
+
+
+def test_recurrent_networks_without_operators_of_onnxruntime() -> None:
+    with pytest.raises(ChoiceError, match="nothing can be rounded to int8"):
+        lowered(recurrent(), feeds=[{"x": np.ones((5, 2, 24), np.float32)}])

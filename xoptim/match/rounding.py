@@ -1,8 +1,8 @@
 """Patterns that round operands to fewer bits, which changes results by an error that a user allows, or prepare for that."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -45,6 +45,18 @@ class Observed(NamedTuple):
     channels: Mapping[str, Channels] = MappingProxyType({})
 
 
+class _Operation(Protocol):
+    """A node of either kind."""
+
+    @property
+    def output(self) -> Sequence[str]: ...
+
+
+def first_result(node: _Operation) -> str:
+    """The first result of a node that something may read, by which a product is called."""
+    return next((name for name in node.output if name), "")
+
+
 class RoundingPattern(PatternOptimization):
     """A pattern that replaces operands by numbers of fewer bits, everywhere or at chosen nodes only.
 
@@ -54,12 +66,16 @@ class RoundingPattern(PatternOptimization):
     Class attributes:
         bits: number of bits to which operands are rounded: of integers, or of the fraction of floats.
         saves_time: whether it is worth its error only where it is faster; bytes alone are otherwise.
+        is_alternative: whether it gives products that another pattern of the scheme rounds a second form, with a smaller error.
+        time: part of the time of floats that a product takes (docs/payoff.md), by which forms of one product are compared.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
 
     bits: ClassVar[int]
     saves_time: ClassVar[bool] = True
+    is_alternative: ClassVar[bool] = False
+    time: ClassVar[float] = 0.3
     only: Collection[str] | None = None
 
     def __init__(self, only: Collection[str] | None = None) -> None:
@@ -68,7 +84,7 @@ class RoundingPattern(PatternOptimization):
 
     def match_at(self, g: GraphBuilderPatternOptimization, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         """Call `match` at a chosen node."""
-        if self.only is not None and node.output[0] not in self.only:
+        if self.only is not None and first_result(node) not in self.only:
             return self.none(node, msg="the product was chosen to stay as it is")
         return super().match_at(g, node, matched)
 

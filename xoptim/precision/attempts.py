@@ -10,7 +10,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import choose
-from xoptim.precision.measuring import Sensitivity, rounding_patterns, schemes_that_save_time
+from xoptim.precision.measuring import Sensitivity, schemes_that_save_time
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.ports import fitting
 from xoptim.precision.products import FASTER, Product, round_products, with_followers, worthwhile
@@ -90,12 +90,11 @@ def _attempt(
     A choice is tried product by product; neighbours that are integers round at other places, so that the error of the result
     differs. The next choice is made for an error that is smaller in the same ratio.
     """
-    patterns, provider = rounding_patterns(precision.scheme), options.provider
     limit = aim = allowance(precision, found.samples)
     for _ in range(_ATTEMPTS):
         taken = choose(found.trial, candidates, found.samples, limit)
-        names = with_followers((each.result for each in taken), found.products)
-        rounded, applied = round_products(found.model, found.folder, patterns, names, provider, found.observed)
+        forms = with_followers(taken, found.products)
+        rounded, applied = round_products(found.model, found.folder, found.patterns, forms, options.provider, found.observed)
         builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
         model = builder.to_onnx()
         error = found.trial.error_of(model, found.folder)

@@ -1,6 +1,7 @@
-"""Which products to round: those that give most for the error that they add, as long as the whole keeps the tolerance."""
+"""Which products to round, in which form: those that give most for their error, as long as the whole keeps the tolerance."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from xoptim.precision.products import Product, with_followers
 from xoptim.precision.samples import Samples
@@ -8,10 +9,10 @@ from xoptim.precision.trial import Trial
 
 
 def choose(trial: Trial, products: Sequence[Product], samples: Samples, tolerance: float) -> list[Product]:
-    """The products to round, in the order in which they were chosen.
+    """The products to round, in the order in which they were chosen; of several forms of a product, the last one counts.
 
     Errors of different products are nearly independent, so that their squares add up; the square of an error for each
-    multiplication that becomes cheaper is the price of a product. The cheapest products that together keep the tolerance are
+    multiplication that is saved is the price of a product. The cheapest products that together keep the tolerance are
     taken, then each further one with which the tolerance is still kept. The last ones are given back until all samples keep it,
     those too that did not serve to choose.
 
@@ -21,10 +22,10 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
     """
-    ranked = sorted((each for each in products if not each.reads), key=Product.price)
+    ranked = _in_order(each for each in products if each.is_choice)
 
     def keeps(chosen: Sequence[Product], places: range) -> bool:
-        return trial.error(with_followers((each.result for each in chosen), products), places) <= tolerance
+        return trial.error(with_followers(chosen, products), places) <= tolerance
 
     low, high = 0, len(ranked)
     while low < high:
@@ -38,3 +39,20 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     while chosen and not keeps(chosen, everywhere):
         chosen.pop()
     return chosen
+
+
+def _in_order(products: Iterable[Product]) -> list[Product]:
+    """The forms that are worth their error, those first that save most for it.
+
+    A form that saves more than another one of its product follows it, for the price of the difference: the cheapest first are
+    the best choice for their error, as in a fractional knapsack.
+    """
+    steps = []
+    for _, forms in groupby(products, key=lambda each: each.result):
+        hull: list[Product] = []
+        for each in sorted(forms, key=lambda each: (each.saved, -each.alone)):
+            while hull and (each.alone <= hull[-1].alone or each.price(hull[-1]) < hull[-1].price(*hull[-2:-1])):
+                hull.pop()
+            hull.append(each)
+        steps += [(each.price(*hull[max(place - 1, 0) : place]), each) for place, each in enumerate(hull)]
+    return [each for _, each in sorted(steps, key=lambda step: step[0])]

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import tolerance
 from xoptim.graph.sources import Source
-from xoptim.match.rounding import Observed, RangedPattern
+from xoptim.match.rounding import Observed, RangedPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.attempts import Attempt, allowance, fastest
@@ -62,13 +62,13 @@ def best_in_halves(
     work = {op_type for cls in patterns if issubclass(cls, RangedPattern) for op_type in cls.operators}
     observed = _observed(model, folder, found, [samples.feeds[place] for place in samples.to_choose], settings)
     _, found = round_products(model, folder, patterns, None, KERNELS, observed)
-    nodes = [node for node in model.graph.node if node.output[0] in found]
+    nodes = [node for node in model.graph.node if first_result(node) in found]
     chosen = region(model, nodes, work)
     if not chosen:
         raise ChoiceError("nothing can be computed in 16 bits: no product of 32-bit floats stays within their range")
-    products = [Product(node.output[0], node.name, found[node.output[0]], node.op_type, (0, 0)) for node in nodes]
+    products = [Product(name, node.name, found[name], node.op_type, (0, 0)) for node in nodes if (name := first_result(node))]
     trial = Trial(model, {}, folder, samples, precision.metric, settings)
-    result = Sensitivity(model, folder, products, samples, observed, (), trial)
+    result = Sensitivity(model, folder, patterns, products, samples, observed, (), trial)
     rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
     rounded = with_half_ports(rounded) if precision.half_ports else rounded
     builder = GraphBuilder(Source(rounded, folder), optimization_options=replace(options, on_application=None))
@@ -83,19 +83,21 @@ def _within(
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
     """The model with as many of the chosen results rounded as an error allows, and what was rounded."""
 
-    def rounding(results: Iterable[str]) -> tuple[onnx.ModelProto, dict[str, str], float]:
-        made, applied = round_products(found.model, found.folder, rounding_patterns(HALVES), results, KERNELS, found.observed)
+    def rounding(products: Iterable[Product]) -> tuple[onnx.ModelProto, dict[str, str], float]:
+        only = dict(each.form for each in products)
+        made, applied = round_products(found.model, found.folder, found.patterns, only, KERNELS, found.observed)
         return made, applied, found.trial.error_of(made, found.folder)
 
-    rounded, applied, error = rounding(chosen)
+    candidates = [each for each in found.products if each.result in chosen]
+    rounded, applied, error = rounding(candidates)
     if error > aim:
         growth = _growth(found, rounded, settings)
         for each in found.products:
             each.alone = growth[each.result]
-    suspects = sorted((each for each in found.products if each.result in chosen), key=lambda each: (-each.alone, each.result))
+    suspects = sorted(candidates, key=lambda each: (-each.alone, each.result))
     count = 1
     while error > aim and applied:
-        rounded, applied, error = rounding([each.result for each in suspects[count:]])
+        rounded, applied, error = rounding(suspects[count:])
         count *= 2
     return rounded, applied
 
@@ -126,12 +128,12 @@ def region(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], work: Collec
         nodes: those that can, in order.
         work: their operators that are worth conversions, others only where they save some.
     """
-    able = {node.output[0]: node for node in nodes}
-    makers = {name: node.output[0] for node in able.values() for name in node.output if name}
+    able = {first_result(node): node for node in nodes}
+    makers = {name: result for result, node in able.items() for name in node.output if name}
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:
         for name in node.input:
-            readers.setdefault(makers.get(name, ""), []).append(node.output[0])
+            readers.setdefault(makers.get(name, ""), []).append(first_result(node))
     outside = {makers.get(value.name, "") for value in model.graph.output}
     joined = {result for result, node in able.items() if _label(node) in work}
     waiting = list(joined)
@@ -157,7 +159,7 @@ def _observed(
     settings: SessionSettings,
 ) -> Observed:
     """The ranges of numbers that operators read and give, without those that stand for infinity."""
-    nodes = [node for node in model.graph.node if node.output[0] in found]
+    nodes = [node for node in model.graph.node if first_result(node) in found]
     made = {name for node in model.graph.node for name in node.output if name}
     names = {name for node in nodes for name in (*node.input, *node.output)}
     probe, ranges = Probe(model, folder, names & made, settings), Ranges("minmax")
@@ -170,18 +172,18 @@ def _observed(
 def _growth(found: Sensitivity, rounded: onnx.ModelProto, settings: SessionSettings) -> dict[str, float]:
     """For each operator, how much larger the error of its result is than the largest one of what it reads."""
     results = {each.result for each in found.products}
-    nodes = [node for node in found.model.graph.node if node.output[0] in results]
+    nodes = {result: node for node in found.model.graph.node if (result := first_result(node)) in results}
     made = {name for node in found.model.graph.node for name in node.output if name}
-    names = {name for node in nodes for name in (*node.input, node.output[0])} & made
+    names = {name for result, node in nodes.items() for name in (*node.input, result)} & made
     feeds = found.samples.feeds[0]
     plain, halves = (Probe(each, found.folder, names, settings).run(feeds) for each in (found.model, rounded))
     errors = {name: _error(plain[name], halves[name]) for name in names}
 
-    def growth(node: onnx.NodeProto) -> float:
-        own, given = errors[node.output[0]], max((errors.get(name, 0.0) for name in node.input), default=0.0)
-        return 0.0 if math.isinf(given) else own - given
+    def growth(result: str, node: onnx.NodeProto) -> float:
+        given = max((errors.get(name, 0.0) for name in node.input), default=0.0)
+        return 0.0 if math.isinf(given) else errors[result] - given
 
-    return {node.output[0]: growth(node) for node in nodes}
+    return {result: growth(result, node) for result, node in nodes.items()}
 
 
 def _error(expected: Value, actual: Value) -> float:

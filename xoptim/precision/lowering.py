@@ -15,7 +15,7 @@ from xoptim.precision.attempts import best_attempt
 from xoptim.precision.halves import KERNELS, best_in_halves, proving_halves
 from xoptim.precision.measuring import integer_patterns, sensitivity
 from xoptim.precision.options import HALVES, PrecisionOptions
-from xoptim.precision.products import Product, worthwhile
+from xoptim.precision.products import Product, with_followers, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.validate.report import ValidationReport
 
@@ -31,7 +31,7 @@ class Lowered:
         proof: the model; its comparison is the one of the optimized model with the original, before anything was rounded.
         structure: the comparison of the model with the one that computes the same rounded numbers in floats.
         options: what was asked for.
-        products: all products that can be rounded, with the error that each adds alone.
+        products: all products that can be rounded, in each form, with the error that each adds alone.
         rounded: results of those that were rounded, with the names of the patterns.
         error: of the model on all samples, as a fraction.
         samples: what it was measured on.
@@ -68,11 +68,11 @@ class Lowered:
 
     def summary(self) -> str:
         """The choice and its error, in one line."""
-        products, options = [each for each in self.products if not each.reads], self.options
-        left = [each for each in products if each.result not in self.rounded]
+        products, options = {each.result for each in self.products if not each.reads}, self.options
+        left = products - self.rounded.keys()
         chosen = len(products) - len(left)
-        fast = {each.result for each in worthwhile(self.products)}
-        slow = sum(each.result not in fast for each in left) if options.goal == "speed" and not self.in_halves else 0
+        fast = with_followers((each for each in worthwhile(self.products) if each.is_choice), self.products)
+        slow = len(left - fast.keys()) if options.goal == "speed" and not self.in_halves else 0
         counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
         reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
         if not chosen and options.goal == "speed":
@@ -87,8 +87,9 @@ class Lowered:
 
     def rows(self) -> list[dict[str, str]]:
         """The products as rows of a table, those first that give most for their error."""
-        products = sorted((each for each in self.products if not each.reads), key=Product.price)
-        return [{**each.texts(), "choice": "rounded" if each.result in self.rounded else "in floats"} for each in products]
+        products = sorted((each for each in self.products if each.is_choice), key=Product.price)
+        rounded = self.rounded.items()
+        return [{**each.texts(), "choice": "rounded" if each.form in rounded else ""} for each in products]
 
     def report(self, before: OptimizationReport) -> OptimizationReport:
         """The report of the optimization with the rewrites of this one."""
@@ -100,7 +101,7 @@ class Lowered:
 
     def to_json(self) -> dict[str, Any]:
         """The choice as JSON values."""
-        products = [{**each.to_json(), "rounded": each.result in self.rounded} for each in self.products]
+        products = [{**each.to_json(), "rounded": self.rounded.get(each.result) == each.pattern} for each in self.products]
         return {
             "scheme": self.options.scheme,
             "tolerance": self.options.tolerance,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from xoptim.catalogue.selection import resolve
+from xoptim.catalogue.selection import Selection, resolve, select
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
@@ -16,7 +16,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 from xoptim.precision.preparing import Preparation
-from xoptim.precision.products import Product, find_products, round_products
+from xoptim.precision.products import Product, find_products, with_followers
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
@@ -32,6 +32,7 @@ class Sensitivity:
     Attributes:
         model: the model, in an operator set that has what fewer bits need.
         folder: of its external data.
+        patterns: that round operands.
         products: with the error that each adds alone, and its times.
         samples: what errors were measured on.
         observed: what the samples that serve to choose tell of tensors; nothing on random ones.
@@ -41,6 +42,7 @@ class Sensitivity:
 
     model: onnx.ModelProto
     folder: Path | None
+    patterns: Sequence[type[RoundingPattern]]
     products: Sequence[Product]
     samples: Samples
     observed: Observed
@@ -49,7 +51,7 @@ class Sensitivity:
 
     def in_order(self) -> list[Product]:
         """The products, those first that save most for their error."""
-        return sorted((each for each in self.products if not each.reads), key=Product.price)
+        return sorted((each for each in self.products if each.is_choice), key=Product.price)
 
 
 def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Sensitivity:
@@ -65,7 +67,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
         ChoiceError: values do not fit the model, or it has no product that can be rounded.
         RunError, LoadError, FeedError: the model does not run.
     """
-    folder, patterns = proof.base_dir, rounding_patterns(precision.scheme)
+    folder, patterns = proof.base_dir, rounding_patterns(precision.scheme, options.patterns)
     if all(pattern().unfit_for(None, options.provider) for pattern in patterns):
         raise ChoiceError(f"{precision.scheme} is for the provider cpu, not for {options.provider}")
     model = raised(proof, max(pattern.min_opset for pattern in patterns))
@@ -73,28 +75,29 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
     how.on_step("looking for scales with which rounding costs less")
-    everything = [cls for cls in resolve(precision.scheme) if not issubclass(cls, ScalingPattern)]
+    everything = [*patterns, *integer_patterns(precision.scheme)]
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     preparation = Preparation(everything, options.provider, samples, how, settings, observe)
     ready = preparation.prepare(model, folder, scaling_patterns(precision.scheme))
     model, folder = ready.model, ready.folder
-    rounded, found = round_products(model, folder, everything, None, options.provider, ready.observed)
-    products, parts = find_products(model, rounded, found)
+    products, parts = find_products(model, folder, everything, options.provider, ready.observed)
     if all(each.reads for each in products):
         raise ChoiceError(_nothing(model, precision.scheme, samples))
     how.on_step("measuring products with fewer bits")
     measure_products(model, folder, products, parts, samples.feeds[0], settings)
     how.on_step("measuring the error of each product")
     trial = Trial(model, parts, folder, samples, precision.metric, settings)
+    sharing = [each for each in products if each.leader]
     for each in products:
         if not each.reads:
-            each.alone = trial.error([each.result], samples.to_choose)
-    return Sensitivity(model, folder, products, samples, ready.observed, ready.proofs, trial)
+            each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
+    return Sensitivity(model, folder, patterns, products, samples, ready.observed, ready.proofs, trial)
 
 
-def rounding_patterns(scheme: str) -> list[type[RoundingPattern]]:
-    """The patterns that round operands."""
-    return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern)]
+def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
+    """The patterns that round operands; those that write operators of a domain only where patterns of the selection do so."""
+    given = {domain for each in select(selection) for domain in each.produces}
+    return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)]
 
 
 def schemes_that_save_time() -> tuple[Scheme, ...]:

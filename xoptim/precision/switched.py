@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import onnx
 from onnx import TensorProto, helper
+
+from xoptim.match.rounding import first_result
+
+_Form: TypeAlias = tuple[str, str]
 
 
 class Part(NamedTuple):
@@ -24,6 +28,23 @@ class Part(NamedTuple):
         """The names of other values that the nodes read."""
         own = {tensor.name for tensor in self.stored} | {name for node in self.nodes for name in node.output}
         return sorted({name for node in self.nodes for name in node.input if name} - own)
+
+
+def original_part(makers: Mapping[str, onnx.NodeProto], result: str, given: Iterable[str]) -> Part:
+    """The nodes that compute a result from given ones.
+
+    Args:
+        makers: the node of each result.
+        result: the result.
+        given: what is not computed.
+    """
+    nodes, waiting, ends = list[onnx.NodeProto](), [result], {*given}
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is not None and not any(node is each for each in nodes):
+            nodes.append(node)
+            waiting += [name for name in node.input if name not in ends]
+    return Part(nodes[::-1], [])
 
 
 def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
@@ -60,40 +81,44 @@ def _part(
     return Part([after.graph.node[place] for place in sorted(found)], list(tensors.values()))
 
 
-def switched(before: onnx.ModelProto, parts: Mapping[str, Part]) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """A model that computes each result as before, or by its part where a Boolean input says so.
+def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx.ModelProto, dict[_Form, str]]:
+    """A model that computes each result as before, or by one of its parts where a Boolean input says so.
+
+    Args:
+        before: the model.
+        parts: by the name of a result, and any name of the form.
 
     Returns:
-        The model, and the name of the input that switches each result.
+        The model, and the name of the input that switches each part.
     """
     model = onnx.ModelProto()
     model.CopyFrom(before)
     taken = _defined(before.graph)
-    switches: dict[str, str] = {}
-    nodes: list[onnx.NodeProto] = []
-    for node in before.graph.node:
-        part = parts.get(node.output[0])
-        if part is None:
-            nodes.append(node)
-            continue
-        switches[node.output[0]] = name = f"switch_{len(switches)}"
+    switches: dict[_Form, str] = {}
+    nodes = {first_result(node): node for node in before.graph.node}
+    for form, part in parts.items():
+        name = f"switch_{len(switches)}"
         while name in taken:
-            switches[node.output[0]] = name = f"{name}_"
-        nodes.append(_choice(node, part, name))
+            name = f"{name}_"
+        switches[form] = name
+        nodes[form[0]] = _choice(nodes[form[0]], part, name)
         model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
     model.graph.ClearField("node")
-    model.graph.node.extend(nodes)
+    model.graph.node.extend(nodes.values())
     return model, switches
 
 
 def _choice(node: onnx.NodeProto, part: Part, switch: str) -> onnx.NodeProto:
     """An If with the part in one branch, and the node in the other one."""
-    rounded = _branch(part.nodes, part.stored, node.output[0], f"{switch}_on")
-    plain = _branch([node], [], node.output[0], f"{switch}_off")
-    return helper.make_node("If", [switch], node.output, then_branch=rounded, else_branch=plain)
+    results = [name for name in node.output if name]
+    rounded = _branch(part.nodes, part.stored, results, f"{switch}_on")
+    plain = _branch([node], [], results, f"{switch}_off")
+    return helper.make_node("If", [switch], results, then_branch=rounded, else_branch=plain)
 
 
-def _branch(nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto], result: str, prefix: str) -> onnx.GraphProto:
+def _branch(
+    nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto], results: Iterable[str], prefix: str
+) -> onnx.GraphProto:
     """A graph without inputs, whose own names begin with a prefix: a subgraph may not define a name of the graph around it."""
     copies, tensors = [deepcopy(node) for node in nodes], [deepcopy(tensor) for tensor in stored]
     own = {tensor.name for tensor in tensors} | {name for node in copies for name in node.output if name}
@@ -103,9 +128,10 @@ def _branch(nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto],
         node.name = ""
         for names in (node.input, node.output):
             names[:] = list(_renamed(names, own, prefix))
-    output = onnx.ValueInfoProto(name=f"{prefix}/{result}")
-    output.type.tensor_type.elem_type = TensorProto.FLOAT
-    return helper.make_graph(copies, prefix, [], [output], tensors)
+    outputs = [onnx.ValueInfoProto(name=f"{prefix}/{result}") for result in results]
+    for output in outputs:
+        output.type.tensor_type.elem_type = TensorProto.FLOAT
+    return helper.make_graph(copies, prefix, [], outputs, tensors)
 
 
 def _renamed(names: Iterable[str], own: set[str], prefix: str) -> Iterator[str]:

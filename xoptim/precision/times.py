@@ -9,8 +9,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import clock_for
-from xoptim.precision.products import Product
-from xoptim.precision.switched import Part
+from xoptim.precision.products import Form, Product
+from xoptim.precision.switched import Part, original_part
 from xoptim.precision.values import Probe
 from xoptim.validate.protos import tensor_array
 from xoptim.validate.session import Session, SessionSettings, Value
@@ -25,7 +25,7 @@ def measure_products(
     model: onnx.ModelProto,
     folder: Path | None,
     products: Sequence[Product],
-    parts: Mapping[str, Part],
+    parts: Mapping[Form, Part],
     feeds: Mapping[str, Value],
     settings: SessionSettings,
 ) -> None:
@@ -37,33 +37,34 @@ def measure_products(
     makers = {name: node for node in model.graph.node for name in node.output}
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     alone = [each for each in products if not each.reads]
-    plain = {each.result: _original(makers, each.result, parts[each.result].reads) for each in alone}
-    read = {name for part in plain.values() for name in part.reads} | plain.keys()
+    plain = {each.form: original_part(makers, each.result, parts[each.form].reads) for each in alone}
+    read = {name for part in plain.values() for name in part.reads} | {each.result for each in alone}
     values = Probe(model, folder, read & makers.keys(), settings).run(feeds)
     known: dict[tuple[object, ...], tuple[float, float]] = {}
     for each in alone:
-        part = plain[each.result]
-        each.work = np.asarray(values[each.result]).size * max(each.shape[0], 1)
+        part, rounded = plain[each.form], parts[each.form]
+        each.work = max(np.asarray(values[each.result]).size * each.shape[0], 1)
         given = {
             name: tensor_array(stored[name], folder) if name in stored else np.asarray(values[name])
-            for name in sorted({*part.reads, *parts[each.result].reads})
+            for name in sorted({*part.reads, *rounded.reads})
         }
         operators = [(node.op_type, *(a.SerializeToString() for a in node.attribute)) for node in part.nodes]
-        kind = (*operators, *(value.shape for value in given.values()))
+        kind = (each.pattern, *operators, *(value.shape for value in given.values()))
         if kind not in known:
-            known[kind] = _seconds(model, [part, parts[each.result]], each.result, given, stored.keys(), settings)
+            known[kind] = _seconds(model, [part, rounded], each.result, given, stored.keys(), settings)
         each.before, each.after = known[kind]
+    _add_up(alone)
 
 
-def _original(makers: Mapping[str, onnx.NodeProto], result: str, given: Iterable[str]) -> Part:
-    """The nodes that compute a result from given ones."""
-    nodes, waiting, ends = list[onnx.NodeProto](), [result], {*given}
-    while waiting:
-        node = makers.get(waiting.pop())
-        if node is not None and not any(node is each for each in nodes):
-            nodes.append(node)
-            waiting += [name for name in node.input if name not in ends]
-    return Part(nodes[::-1], [])
+def _add_up(products: Sequence[Product]) -> None:
+    """Count the figures of products that share weights with the first of them, which stands for all."""
+    first = {each.form: each for each in products}
+    for each in products:
+        if each.leader:
+            leader = first[each.leader, each.pattern]
+            leader.work += each.work
+            leader.before += each.before
+            leader.after += each.after
 
 
 def _alone(

@@ -1,6 +1,6 @@
 """Errors of choices of products, measured in one session."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +8,7 @@ import onnx
 
 from xoptim.precision.metrics import Metric, error
 from xoptim.precision.ports import fitting
+from xoptim.precision.products import Form
 from xoptim.precision.samples import Samples
 from xoptim.precision.switched import Part, switched
 from xoptim.validate.session import Session, SessionSettings, Value
@@ -18,7 +19,7 @@ class Trial:
 
     Args:
         model: the model.
-        parts: what computes the result of each product with fewer bits.
+        parts: what computes the result of each product with fewer bits, in each form.
         folder: of external data.
         samples: the values to run on.
         metric: the error to measure.
@@ -28,7 +29,7 @@ class Trial:
     def __init__(
         self,
         model: onnx.ModelProto,
-        parts: Mapping[str, Part],
+        parts: Mapping[Form, Part],
         folder: Path | None,
         samples: Samples,
         metric: Metric,
@@ -39,10 +40,15 @@ class Trial:
         self._samples = samples
         self._metric = metric
         self._settings = settings
-        self._expected = [self._run(place, ()) for place in range(len(samples.feeds))]
+        self._expected = [self._run(place, {}) for place in range(len(samples.feeds))]
 
-    def error(self, rounded: Collection[str], places: Iterable[int]) -> float:
-        """The error when some products are rounded, the largest of some samples, as a fraction."""
+    def error(self, rounded: Mapping[str, str], places: Iterable[int]) -> float:
+        """The error when some products are rounded, the largest of some samples, as a fraction.
+
+        Args:
+            rounded: their results, each with the name of the pattern.
+            places: of the samples.
+        """
         return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
 
     def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
@@ -51,6 +57,6 @@ class Trial:
         pairs = zip(self._expected, self._samples.feeds, strict=True)
         return max(error(self._metric, expected, session.run(fitting(feeds, session.inputs))) for expected, feeds in pairs)
 
-    def _run(self, place: int, rounded: Collection[str]) -> list[Value]:
-        chosen = {name: np.array(result in rounded) for result, name in self._switches.items()}
+    def _run(self, place: int, rounded: Mapping[str, str]) -> list[Value]:
+        chosen = {name: np.array(rounded.get(result) == pattern) for (result, pattern), name in self._switches.items()}
         return self._session.run({**self._samples.feeds[place], **chosen})

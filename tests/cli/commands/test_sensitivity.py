@@ -12,8 +12,9 @@ def test_table(xopt: Xopt) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     lines = [line.split() for line in outcome.out.splitlines()]
     assert lines[0] == ["product", "pattern", "rows", "columns", "error", "before", "after", "saved"]
-    assert {line[0] for line in lines[1:4]} == {"Gemm", "Gemm_1", "scores"}
-    assert lines[4][:4] == ["embed", "Int8Table", "300", "64"]
+    forms = {(node, pattern) for node in ("Gemm", "Gemm_1", "scores") for pattern in ("Int8Operands", "Int8Rows")}
+    assert {(line[0], line[1]) for line in lines[1:7]} == forms
+    assert lines[7][:4] == ["embed", "Int8Table", "300", "64"]
     assert outcome.out.splitlines()[-1] == "4 products; error: largest, of 4 random samples, 2 of them held out"
     assert files() == {"model.onnx"}
 
