@@ -39,6 +39,11 @@ class Summary:
     lowered: Lowered | None = None  # the choice of ``--precision``, if it was asked for
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """The assumptions beside the default set."""
+        return self.proof.builder.model.assumptions.texts
+
+    @property
     def opsets(self) -> tuple[int, int]:
         """The operator set of ONNX before and after, 0 for none."""
         return self.proof.opset_before, self.proof.builder.model.opsets.get("", 0)
@@ -68,6 +73,7 @@ class Summary:
             "nodes_after": sum(self.after.values()),
             "operators_before": proof.before,
             "operators_after": self.after,
+            "assumptions": list(self.assumed),
             "opset_before": self.opsets[0],
             "opset_after": self.opsets[1],
             "bytes_before": self.bytes_before,
@@ -119,6 +125,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.report.exactness})")
     if not summary.proof.reports:
         console.print("validation  not asked for")
+    if summary.assumed:
+        console.print(f"assumed     {', '.join(summary.assumed)}", highlight=False)
     for remark in _remarks(summary):
         console.print(remark, highlight=False)
     written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import click
 
 from xoptim import OptimizationOptions, XoptimError
-from xoptim.api.preparing import Source
+from xoptim.api.preparing import Source, fitting_assumptions
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
@@ -21,7 +21,19 @@ from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..lowering import Lowering
-from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
+from ..options import (
+    assume_option,
+    choice,
+    command,
+    common,
+    flag,
+    json_option,
+    opset_option,
+    option,
+    providers_option,
+    refuse_idle,
+    switch,
+)
 from ..pipeline import Weights, drafted, summarize, verdict, write
 from ..preparation import Changes, check_sizes_fit, prepared
 from ..progress import Progress
@@ -51,6 +63,8 @@ class Choices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
+    assume: tuple[str, ...] = assume_option()
+    assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option()
     verify: bool = verify_option()
@@ -91,6 +105,8 @@ class Choices:
         found = self.comparison.idle(self.provider) | self.lowering.idle()
         if self.lowering.precision:
             found["only_if_faster"] = "with --precision, which measures each product"
+        if not self.assume:
+            found["assume_fitting"] = "without --assume"
         if self.no_fold:
             found["max_growth"] = "with --no-fold"
         if self.changes.strip and self.tag:
@@ -148,8 +164,10 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     progress = Progress(enabled=not quiet and not choices.verbose)
     with log, drafted(target, choices.weights, dry_run=choices.dry_run) as draft, progress:
         how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
-        options = page.listening(choices.optimization(progress))
         subject = prepared(model, preparation)
+        if choices.assume_fitting:
+            choices = replace(choices, assume=_fitting(subject, choices.assume))
+        options = page.listening(choices.optimization(progress))
         precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
         floats = proof = prove(subject, *((options, how) if precision is None else in_floats(options, how)))
         check_values_used(proof.reports, how.checks)
@@ -172,6 +190,14 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     elif not choices.quiet:
         print_summary(summary, to_stderr=is_streamed, verbose=bool(choices.verbose))
     return verdict(summary, choices.strict)
+
+
+def _fitting(model: Path | Source, texts: Sequence[str]) -> tuple[str, ...]:
+    """The assumptions that fit a model, with a warning for each other one."""
+    kept, reasons = fitting_assumptions(model if isinstance(model, Source) else Source(model), texts)
+    for reason in reasons:
+        click.echo(f"xopt: warning: {reason}; it is left out", err=True)
+    return tuple(kept)
 
 
 def _checked_target(model: Path, choices: Choices) -> Path:

@@ -16,6 +16,7 @@ from xoptim.graph.load import check_imports, collection_paused
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import ModelPass
 from xoptim.opsets.newest import RaiseOperatorSet
+from xoptim.passes.assumed import NoteAssumptions
 from xoptim.passes.cleanup import DropUnreadResults, DropUnusedInputs, RemoveIdentities, RemoveInitializers, RemoveUnused
 from xoptim.passes.fold import FoldConstants, WriteExpanded
 from xoptim.passes.growth import NoteGrowth, growth_of
@@ -37,7 +38,7 @@ class Optimizer:
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.model = model
         self.options = options
-        self.rewrites = options.selected()
+        self.rewrites = options.selected(model.assumptions)
         self.state = State(model, options)
         self.statistics = Statistics()
         self.state.events.subscribe(self.statistics, Statistics.kinds)
@@ -64,6 +65,7 @@ class Optimizer:
             (self.outlining, options.outline),
             (self.dropping, options.drop_unused_inputs),
             (NoteGrowth(growth), True),
+            (NoteAssumptions(), True),
         )
 
     def run(self) -> list[dict[str, Any]]:

@@ -39,15 +39,21 @@ def may_divide_by_zero(model: SizedModel) -> bool:
 class Ends:
     """Assignments of sizes at both ends, made from one, ``base``, on which the original runs.
 
-    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run.
+    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run, ``fitted`` sizes as they are assumed.
     """
 
     def __init__(
-        self, specs: Sequence[InputSpec], model: SizedModel, base: Sizes, fixed: Mapping[str, int], work: Callable[[Sizes], int]
+        self,
+        specs: Sequence[InputSpec],
+        model: SizedModel,
+        base: Sizes,
+        fixed: Mapping[str, int],
+        work: Callable[[Sizes], int],
+        fitted: Callable[[Sizes], Sizes] = dict,
     ) -> None:
         self._purposes = open_dimensions(specs)
         self._base = base
-        self._work = work
+        self._work, self._fitted = work, fitted
         self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
         self._bounds = size_bounds(model) if self._free else []
         self._leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
@@ -95,7 +101,7 @@ class Ends:
     def single(self, sizes: Sizes) -> Sizes:
         """The same with batches of one, but for a batch that has grown: it costs less, and lengths meet the same numbers."""
         batches = [name for name, purpose in self._free.items() if purpose == "batch" and sizes[name] == self._base[name]]
-        return sizes | dict.fromkeys(batches, 1)
+        return self._fitted(sizes | dict.fromkeys(batches, 1))
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""
@@ -111,4 +117,4 @@ class Ends:
         total = change.get("past", 0) + change.get("sequence", 0)
         totals = {name: total for name, purpose in self._free.items() if purpose == "total"}
         grown = self._base | {name: self._base[name] + step for name, step in {**totals, **steps}.items()}
-        return {name: max(size, 0) for name, size in grown.items()}
+        return self._fitted({name: max(size, 0) for name, size in grown.items()})

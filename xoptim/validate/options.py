@@ -1,11 +1,12 @@
 """The options of a validation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypedDict
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import ComparisonRules
 from xoptim.validate.session import SessionSettings, Value
@@ -42,6 +43,7 @@ class ValidationOptions(RunValues):
     `RunValues` has the other fields.
 
     Attributes:
+        assume: assumptions about sizes and values, which the values of a run hold, beside those in the metadata of the models.
         exactness: the weakest promise of the rewrites that were applied.
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
             given, the sensitivity of the model to rounding is not considered.
@@ -72,6 +74,7 @@ class ValidationOptions(RunValues):
         optimized_dir: the same for the optimized model.
     """
 
+    assume: Sequence[str] = ()
     exactness: Exactness = "rounding"
     rtol: float | None = None
     atol: float | None = None
@@ -95,10 +98,11 @@ class ValidationOptions(RunValues):
     optimized_dir: Path | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for values that no run could use."""
+        """Raise ValueError for values that no run could use, `AssumptionError` for an assumption that cannot be read."""
         for name in ("providers", "custom_op_libs"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} are several: ({getattr(self, name)!r},)")
+        Assumptions.of(self.assume)
         if self.assignments < 1:
             raise ValueError(f"assignments must be at least 1, not {self.assignments}")
         if self.seed < 0:
@@ -143,6 +147,7 @@ class RunChanges(TypedDict, total=False):
 class ValidationChanges(RunChanges, total=False):
     """The fields of `ValidationOptions` as keyword arguments."""
 
+    assume: Sequence[str]
     exactness: Exactness
     rtol: float | None
     atol: float | None
