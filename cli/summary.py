@@ -127,6 +127,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
         console.print("validation  not asked for")
     if summary.assumed:
         console.print(f"assumed     {', '.join(summary.assumed)}", highlight=False)
+    if summary.report.unguarded:
+        console.print(f"unguarded   {', '.join(summary.report.unguarded)}: no nodes check it", highlight=False)
     for remark in _remarks(summary):
         console.print(remark, highlight=False)
     written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"

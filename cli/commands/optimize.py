@@ -64,6 +64,7 @@ class Choices:
     in_place: bool = flag("Overwrite MODEL.")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
+    guard: bool = flag("Write nodes that fail in a run that breaks an assumption (docs/assumptions.md).")
     assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option()

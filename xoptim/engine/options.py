@@ -41,6 +41,7 @@ class OptimizationOptions:
             are the options of these names.
         assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``, beside the default set and those
             in the metadata of the model; ``"nothing"`` switches the default set off (see `xoptim.facts.assumptions`).
+        guard: write nodes that fail in a run that breaks an assumption.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
         outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
@@ -69,6 +70,7 @@ class OptimizationOptions:
     strict: bool = False
     drop: tuple[str, ...] = ()
     assume: Sequence[str] = ()
+    guard: bool = False
     opset: int | Literal["newest"] | None = None
     outline: bool = False
     drop_unused_inputs: bool = False
@@ -147,6 +149,7 @@ class OptimizationChanges(TypedDict, total=False):
     strict: bool
     drop: tuple[str, ...]
     assume: Sequence[str]
+    guard: bool
     opset: int | Literal["newest"] | None
     outline: bool
     drop_unused_inputs: bool

@@ -20,6 +20,7 @@ from xoptim.passes.assumed import NoteAssumptions
 from xoptim.passes.cleanup import DropUnreadResults, DropUnusedInputs, RemoveIdentities, RemoveInitializers, RemoveUnused
 from xoptim.passes.fold import FoldConstants, WriteExpanded
 from xoptim.passes.growth import NoteGrowth, growth_of
+from xoptim.passes.guards import RemoveGuards, WriteGuards
 from xoptim.passes.merge import MergeInitializers, MergeNodes
 from xoptim.passes.products import NoteProducts, rounds_elsewhere, stored_operands
 
@@ -48,6 +49,8 @@ class Optimizer:
         self.folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
         self.outlining = Outline()
         self.dropping = DropUnusedInputs()
+        removing = RemoveGuards()
+        self.guards = removing, WriteGuards(options.guard, removing)
         self._before, self._after = stored_operands(model), NoteProducts()
         self.passes = self._passes()  # the passes of `run`, in order
 
@@ -57,6 +60,7 @@ class Optimizer:
         cleaning = _wanted((RemoveUnused(), unused), (RemoveIdentities(), options.remove_identity))
         folding = _wanted((DropUnreadResults(), unused), (self.folding, options.constant_folding), (MergeInitializers(), merge))
         return _wanted(
+            (self.guards[0], True),
             (self._raising, options.opset is not None),
             (Rewriting(self.rewrites, cleaning, Settle(folding, _wanted((MergeNodes(), merge)))), True),
             (RemoveInitializers(), unused),
@@ -64,6 +68,7 @@ class Optimizer:
             (self._after, options.outline),
             (self.outlining, options.outline),
             (self.dropping, options.drop_unused_inputs),
+            (self.guards[1], True),
             (NoteGrowth(growth), True),
             (NoteAssumptions(), True),
         )
