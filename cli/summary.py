@@ -125,11 +125,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.report.exactness})")
     if not summary.proof.reports:
         console.print("validation  not asked for")
-    if summary.assumed:
-        console.print(f"assumed     {', '.join(summary.assumed)}", highlight=False)
-    if summary.report.unguarded:
-        console.print(f"unguarded   {', '.join(summary.report.unguarded)}: no nodes check it", highlight=False)
-    for remark in _remarks(summary):
+    for remark in (*_assumed(summary), *_remarks(summary)):
         console.print(remark, highlight=False)
     written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"
     if summary.page is not None:
@@ -137,6 +133,13 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     console.print(f"written     {written}")
     if summary.needed:
         console.print(f"needs       {', '.join(summary.needed)}, in the same folder: weights are shared")
+
+
+def _assumed(summary: Summary) -> Iterator[str]:
+    if summary.assumed:
+        yield f"assumed     {', '.join(summary.assumed)}"
+    if summary.report.unguarded:
+        yield f"unguarded   {', '.join(summary.report.unguarded)}: standard operators cannot check it"
 
 
 def _remarks(summary: Summary) -> Iterator[str]:

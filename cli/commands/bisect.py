@@ -1,6 +1,6 @@
 """``xopt bisect MODEL``: find the rewrite that makes a model compute something else."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,7 @@ from xoptim.diagnose.explanation import counted
 
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
 from ..files import MODEL, is_stream, output_option, writable
-from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
+from ..options import assume_option, command, flag, json_option, opset_option, providers_option, refuse_idle
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..validation import Comparison
@@ -21,6 +21,7 @@ from ..validation import Comparison
 class _Choices:
     output: Path | None = output_option("File for the small model (default: MODEL.bisect.onnx).")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
+    assume: tuple[str, ...] = assume_option()
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option("cpu or cuda.")
     comparison: Comparison = field(default_factory=Comparison)
@@ -39,9 +40,14 @@ def bisect_command(model: Path, choices: _Choices) -> int:
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
     target = writable(choices.output or model.with_name(f"{model.stem}.bisect.onnx"))
     options = OptimizationOptions(
-        patterns=choices.selection.with_rules(), drop=choices.selection.drop, provider=choices.provider[0], opset=choices.opset
+        patterns=choices.selection.with_rules(),
+        drop=choices.selection.drop,
+        provider=choices.provider[0],
+        opset=choices.opset,
+        assume=choices.assume,
     )
-    suspect = Suspect(model, options, choices.comparison.read(choices.provider), inline=choices.inline)
+    checks = replace(choices.comparison.read(choices.provider), assume=choices.assume)
+    suspect = Suspect(model, options, checks, inline=choices.inline)
     culprit = suspect.find_culprit()
     if culprit is None:
         click.echo("null" if choices.as_json else "no rewrite was found that changes a result")

@@ -14,7 +14,18 @@ from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
 from ..limits import MEMORY_BOUND
 from ..lowering import calibration_option, fraction, metric_option
-from ..options import POSITIVE, command, common, flag, json_option, option, provider_option, refuse_idle, repeated
+from ..options import (
+    POSITIVE,
+    assume_option,
+    command,
+    common,
+    flag,
+    json_option,
+    option,
+    provider_option,
+    refuse_idle,
+    repeated,
+)
 from ..pipeline import protect_weights
 from ..progress import Progress
 from ..summary import precision_lines
@@ -30,6 +41,7 @@ class _Choices:
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
     threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
+    assume: tuple[str, ...] = assume_option()
     include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
     values: Values = field(default_factory=Values)
     budget: float = option("Time of the search and the proof.", type=POSITIVE, default=120, metavar="SECONDS")

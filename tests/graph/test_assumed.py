@@ -5,9 +5,9 @@ import logging
 import onnx
 import pytest
 
-from tests.support import parse
+from tests.support import parse, types
 from xoptim import GraphBuilder, optimize
-from xoptim.facts.assumptions import ENTRY, Assumptions
+from xoptim.facts.assumptions import DEFAULTS, ENTRY, Assumptions
 from xoptim.facts.dims import bounds, is_nonzero, mod
 from xoptim.facts.errors import AssumptionError
 from xoptim.graph.assumed import assumed_of, note, noted
@@ -108,3 +108,28 @@ def test_longer_axes_without_the_default_set() -> None:
     usual, long = load_model(proto), load_model(proto, assumptions=Assumptions.of(["nothing"]))
     most = [[bounds(dim)[1] for dim in each.graph.info_of("x").shape or ()] for each in (usual, long)]
     assert most == [[2**48 - 1] * 3, [2**63 - 1] * 3]
+
+
+WRAPPED = (
+    "agraph (float[n,m,6] x) => (float[a,b,c] y) { s = Shape(x) i = Cast <to = 6> (s) t = Cast <to = 7> (i) r = Reshape(x, t) "
+    "y = Neg(r) }"
+)
+ATTENTION = (
+    "agraph (float[b,s,2,4] x) => (float[b,2,s,4] y) { q = Transpose <perm = [0, 2, 1, 3]> (x) "
+    "p = Transpose <perm = [0, 2, 3, 1]> (x) a = MatMul(q, p) w = Softmax <axis = -1> (a) y = MatMul(w, q) }"
+)
+CUT = "agraph (float[n] x) => (float[n] y) <int64[1] s = {0}, int64[1] e = {2147483647}> { t = Slice(x, s, e) y = Neg(t) }"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "gone"),
+    [(WRAPPED, ("addressable", "small_empty"), "Cast"), (ATTENTION, ("nonempty",), "Softmax"), (CUT, ("open_ends",), "Slice")],
+)
+def test_each_word_of_the_default_set_is_needed(text: str, words: tuple[str, ...], gone: str) -> None:
+    proto = parse(text, 23)
+    assert gone not in types(optimize(proto))
+    assert gone not in types(optimize(proto, assume=["nothing", *words]))
+    for word in words:
+        found = optimize(proto, assume=["nothing", *({*DEFAULTS} - {word})])
+        assert gone in types(found)
+        assert optimize(found).SerializeToString() == found.SerializeToString()

@@ -61,6 +61,15 @@ def test_sizes_of_runs_hold_what_is_assumed() -> None:
     assert any(run.sizes["n"] < 5 for run in free), "without them, the runs differ"
 
 
+def test_leading_axes_are_tried_empty_without_the_default_set() -> None:
+    def is_tried(*assumed: str) -> bool:
+        return any(0 in run.sizes.values() for run in run_reference(parse(MODEL), ValidationOptions(assume=assumed)).runs)
+
+    assert not is_tried()
+    assert is_tried("nothing")
+    assert not is_tried("nothing", "n >= 1", "m >= 1", "b >= 1")
+
+
 def test_a_proof_refuses_what_breaks_an_assumption(tmp_path: Path) -> None:
     before = parse(MODEL)
     after = optimize(before, assume=["n >= 2", "right_padded(x)"], verify=True)

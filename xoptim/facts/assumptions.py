@@ -156,6 +156,10 @@ class Assumptions:
         return found
 
 
+USUAL: Final = Assumptions()
+"""The default set alone."""
+
+
 def dimension(text: str) -> Dim:
     """The size that a formula of names, or a name, stands for."""
     found = formula_of(text)

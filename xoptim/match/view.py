@@ -48,8 +48,9 @@ class GivenTensors:
         """Symbols in their first two axes, as far as these are assumed not to be empty."""
         if not self._graph.model.assumptions.has("nonempty"):
             return frozenset()
-        axes = [axis for _, shape in self._tensors for axis in shape[:2]]
-        return frozenset[str]().union(*(axis.symbols for axis in axes if not isinstance(axis, int)))
+        # Of a sum such as past + n, one part may be 0; of a multiple, the symbol is not.
+        axes = [axis for _, shape in self._tensors for axis in shape[:2] if not isinstance(axis, int)]
+        return frozenset[str]().union(*(axis.symbols for axis in axes if len(axis.terms) == 1 and not axis.constant))
 
     @cached_property
     def _by_axis(self) -> dict[Dim, list[int]]:

@@ -3,13 +3,14 @@
 Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and a Clip of a length has no
 effect.
 An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
-are taken not to be empty, as rewrites take them (docs/how-it-works.md); nor are images that a window moves over, where ONNX
-gives the result a size below 1 and onnxruntime returns a result nevertheless.
+are taken not to be empty unless the default set of assumptions is switched off; nor are images that a window moves over, where
+ONNX gives the result a size below 1 and onnxruntime returns a result nevertheless.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.schema import WINDOWED
 from xoptim.validate.bounds import Bound, size_bounds
@@ -39,7 +40,7 @@ def may_divide_by_zero(model: SizedModel) -> bool:
 class Ends:
     """Assignments of sizes at both ends, made from one, ``base``, on which the original runs.
 
-    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run, ``fitted`` sizes as they are assumed.
+    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run. Sizes hold the assumptions.
     """
 
     def __init__(
@@ -49,14 +50,15 @@ class Ends:
         base: Sizes,
         fixed: Mapping[str, int],
         work: Callable[[Sizes], int],
-        fitted: Callable[[Sizes], Sizes] = dict,
+        assumptions: Assumptions = USUAL,
     ) -> None:
         self._purposes = open_dimensions(specs)
         self._base = base
-        self._work, self._fitted = work, fitted
+        self._work, self._fitted = work, assumptions.fitted
         self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
         self._bounds = size_bounds(model) if self._free else []
-        self._leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
+        leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
+        self._leading = leading if assumptions.has("nonempty") else set[str]()
         graphs = list(model.graph.model.graphs()) if model.graph is not None else []
         operators = {node.op_type for graph in graphs for node in graph.nodes}
         unsafe = operators & _CRASHING or may_divide_by_zero(model)

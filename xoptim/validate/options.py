@@ -23,6 +23,7 @@ class RunValues:
             measures takes the first set.
         seed: of the random values, and of the order of measured runs.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
+        assume: assumptions about sizes and values, which the values of a run hold, beside those in the metadata of the models.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -30,6 +31,7 @@ class RunValues:
     test_data: Path | None = None
     seed: int = 0
     custom_op_libs: tuple[str, ...] = ()
+    assume: Sequence[str] = ()
 
     def run_values(self) -> dict[str, Any]:
         """These fields, as arguments for other options."""
@@ -43,7 +45,6 @@ class ValidationOptions(RunValues):
     `RunValues` has the other fields.
 
     Attributes:
-        assume: assumptions about sizes and values, which the values of a run hold, beside those in the metadata of the models.
         exactness: the weakest promise of the rewrites that were applied.
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
             given, the sensitivity of the model to rounding is not considered.
@@ -74,7 +75,6 @@ class ValidationOptions(RunValues):
         optimized_dir: the same for the optimized model.
     """
 
-    assume: Sequence[str] = ()
     exactness: Exactness = "rounding"
     rtol: float | None = None
     atol: float | None = None
@@ -142,12 +142,12 @@ class RunChanges(TypedDict, total=False):
     test_data: Path | None
     seed: int
     custom_op_libs: tuple[str, ...]
+    assume: Sequence[str]
 
 
 class ValidationChanges(RunChanges, total=False):
     """The fields of `ValidationOptions` as keyword arguments."""
 
-    assume: Sequence[str]
     exactness: Exactness
     rtol: float | None
     atol: float | None

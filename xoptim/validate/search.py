@@ -78,7 +78,7 @@ class Search:
     def _add_ends(self, found: list[ReferenceRun]) -> None:
         """Add a run for each axis, as long as the original and the budget allow, and one with an empty axis."""
         feeding = self._feeding
-        ends = Ends(feeding.specs, self._sized, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions.fitted)
+        ends = Ends(feeding.specs, self._sized, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
         tried = [run.sizes for run in found]
         for rungs in ends.large():
             run = self._largest(ends, rungs, tried)
