@@ -8,7 +8,6 @@ from typing import Any, Final, get_type_hints
 import click
 from click.core import ParameterSource
 
-from xoptim import OptimizationOptions, XoptimError
 from xoptim.validate import is_provider
 
 POSITIVE: Final = click.FloatRange(min=0, min_open=True)
@@ -156,21 +155,6 @@ def provider_option(text: str = "cpu or cuda.", **settings: Any) -> Any:
 def providers_option(text: str = "cpu or cuda (repeatable).") -> Any:
     """The option ``--provider`` with several providers."""
     return repeated(text, default=("cpu",))
-
-
-def _assumption(value: str) -> str:
-    """An assumption about sizes or values."""
-    try:
-        OptimizationOptions(assume=(value,))
-    except XoptimError as error:
-        raise click.BadParameter(str(error)) from None
-    return value
-
-
-def assume_option() -> Any:
-    """The option ``--assume``."""
-    text = "Assume something of sizes or values: 'past >= 1', 'n % 8 == 0', finite, 'bool(mask)', nothing (repeatable)."
-    return repeated(text, type=_assumption, metavar="TEXT")
 
 
 def opset_option() -> Any:

@@ -9,9 +9,10 @@ import click
 from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.explanation import counted
 
+from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
 from ..files import MODEL, is_stream, output_option, writable
-from ..options import assume_option, command, flag, json_option, opset_option, providers_option, refuse_idle
+from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..validation import Comparison
@@ -39,6 +40,7 @@ def bisect_command(model: Path, choices: _Choices) -> int:
     if choices.output is None and is_stream(model):
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
     target = writable(choices.output or model.with_name(f"{model.stem}.bisect.onnx"))
+    choices = replace(choices, assume=fitting(model, choices.assume))
     options = OptimizationOptions(
         patterns=choices.selection.with_rules(),
         drop=choices.selection.drop,

@@ -10,8 +10,9 @@ import click
 
 from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
 
+from ..assuming import assume_option, fitting
 from ..files import MODEL
-from ..options import assume_option, command, flag, option, refuse_idle
+from ..options import command, flag, option, refuse_idle
 from ..places import AT, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..selection import WORD
 from ..tables import Rows, open_console, print_json
@@ -39,7 +40,9 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     if choices.everything:
         refuse_idle({"limit": "with --all"})
     chosen = rule_of(pattern, place.rewrite)
-    found = explain(model, chosen, choices.at, after=place.after, provider=place.provider, assume=choices.assume)
+    found = explain(
+        model, chosen, choices.at, after=place.after, provider=place.provider, assume=fitting(model, choices.assume)
+    )
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:
         print_json([each.to_json() for each in shown])

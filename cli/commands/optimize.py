@@ -11,7 +11,7 @@ from typing import Final, Literal
 import click
 
 from xoptim import OptimizationOptions, XoptimError
-from xoptim.api.preparing import Source, fitting_assumptions
+from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
@@ -19,21 +19,10 @@ from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
+from ..assuming import assume_option, fitting
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..lowering import Lowering
-from ..options import (
-    assume_option,
-    choice,
-    command,
-    common,
-    flag,
-    json_option,
-    opset_option,
-    option,
-    providers_option,
-    refuse_idle,
-    switch,
-)
+from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
 from ..pipeline import Weights, drafted, summarize, verdict, write
 from ..preparation import Changes, check_sizes_fit, prepared
 from ..progress import Progress
@@ -166,8 +155,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     with log, drafted(target, choices.weights, dry_run=choices.dry_run) as draft, progress:
         how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
         subject = prepared(model, preparation)
-        if choices.assume_fitting:
-            choices = replace(choices, assume=_fitting(subject, choices.assume))
+        choices = replace(choices, assume=fitting(subject, choices.assume, always=choices.assume_fitting))
         options = page.listening(choices.optimization(progress))
         precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
         floats = proof = prove(subject, *((options, how) if precision is None else in_floats(options, how)))
@@ -191,14 +179,6 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     elif not choices.quiet:
         print_summary(summary, to_stderr=is_streamed, verbose=bool(choices.verbose))
     return verdict(summary, choices.strict)
-
-
-def _fitting(model: Path | Source, texts: Sequence[str]) -> tuple[str, ...]:
-    """The assumptions that fit a model, with a warning for each other one."""
-    kept, reasons = fitting_assumptions(model if isinstance(model, Source) else Source(model), texts)
-    for reason in reasons:
-        click.echo(f"xopt: warning: {reason}; it is left out", err=True)
-    return tuple(kept)
 
 
 def _checked_target(model: Path, choices: Choices) -> Path:

@@ -1,6 +1,6 @@
 """``xopt tune MODEL``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -10,22 +10,12 @@ from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport
 
+from ..assuming import assume_option, fitting
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
 from ..limits import MEMORY_BOUND
 from ..lowering import calibration_option, fraction, metric_option
-from ..options import (
-    POSITIVE,
-    assume_option,
-    command,
-    common,
-    flag,
-    json_option,
-    option,
-    provider_option,
-    refuse_idle,
-    repeated,
-)
+from ..options import POSITIVE, command, common, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..progress import Progress
 from ..summary import precision_lines
@@ -73,6 +63,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
     refuse_idle({**choices.values.idle(), **choices.idle()})
     target = target_of(model, choices.output, choices.in_place)
     MEMORY_BOUND.lift_for((choices.provider,))
+    choices = replace(choices, assume=fitting(model, choices.assume))
     options = TuneOptions(**common(TuneOptions, choices), **choices.values.read(), precision=choices.bits())
     with Progress(enabled=not choices.as_json) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))

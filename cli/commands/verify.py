@@ -7,9 +7,10 @@ import click
 
 from xoptim import ValidationOptions, verify
 
+from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT
 from ..files import MODEL
-from ..options import assume_option, command, common, flag, json_option, providers_option, refuse_idle
+from ..options import command, common, flag, json_option, providers_option, refuse_idle
 from ..tables import print_json
 from ..validation import Comparison, check_values_used
 
@@ -31,6 +32,7 @@ def verify_command(original: Path, other: Path, choices: _Choices) -> int:
     Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
     """
     refuse_idle(choices.comparison.idle(choices.provider))
+    choices = replace(choices, assume=fitting(original, choices.assume))
     options = replace(choices.comparison.read(choices.provider, exact=choices.exact), **common(ValidationOptions, choices))
     reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
     check_values_used(reports, options)

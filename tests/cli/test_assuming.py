@@ -99,6 +99,11 @@ def test_settings(xopt: Xopt) -> None:
     Path("xoptim.toml").write_text('assume = ["t >= 1", "finite(mask)"]\n')
     assert xopt("model.onnx").code == 0
     assert entry() == ["t >= 1; finite(mask)"]
+    write("agraph (float[n] x) => (float[n] y) { y = Neg(x) }", "other.onnx")
+    for words in (("other.onnx",), ("verify", "other.onnx", "other.onnx"), ("explain", "other.onnx", "NegNeg")):
+        outcome = xopt(*words)
+        assert outcome.code == 0, "settings are for many models"
+        assert outcome.err.count("it is left out") == 2
     Path("xoptim.toml").write_text('assume = ["t = 1"]\n')
     outcome = xopt("model.onnx")
     assert outcome.code == 2
