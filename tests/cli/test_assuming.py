@@ -51,6 +51,20 @@ def test_values_that_break_an_assumption(xopt: Xopt) -> None:
     assert xopt("model.onnx", *KNOWN, "--feeds", "feeds.npz").code == 2
 
 
+@pytest.mark.usefixtures("bad_patterns")
+def test_a_wrong_rewrite_is_found_under_assumptions(xopt: Xopt) -> None:
+    write("agraph (float[n] x, float[m] z) => (float[n] y, float[m] w) { t = Neg(x) r = Relu(t) y = Abs(r) w = Neg(z) }")
+    known = ("--assume", "n >= 2", "--assume", "m % 4 == 0", "--assume", "finite(z)")
+    outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", *known)
+    assert (outcome.code, types_in("model.bisect.onnx")) == (1, ["Relu"])
+    for more in ((), ("--check", "each")):
+        healed = xopt("model.onnx", "--patterns", "default+WrongRelu", *known, *more)
+        assert healed.code == 0
+        assert "WrongRelu" in healed.err
+        assert "Relu" in types_in("model.opt.onnx")
+        assert entry() == ["m % 4 == 0; n >= 2; finite(z)"]
+
+
 def test_guards(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     outcome = xopt("model.onnx", *KNOWN, "--guard")

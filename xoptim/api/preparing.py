@@ -9,9 +9,8 @@ from typing import Any, TypeVar, Unpack, overload
 import numpy as np
 import onnx
 
-from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import ModelError
-from xoptim.graph.assumed import misfit
+from xoptim.graph.assumed import fitting
 from xoptim.graph.save import serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.extract import extract_part
@@ -89,8 +88,7 @@ def prepared_source(path: Path, preparation: Preparation) -> Source:
 
 def fitting_assumptions(model: Source, texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """The assumptions that fit a model, and the reasons why others do not."""
-    reasons = {text: misfit(Assumptions.of((text,)), model.proto) for text in texts}
-    return [text for text, reason in reasons.items() if not reason], [reason for reason in reasons.values() if reason]
+    return fitting(texts, model.proto)
 
 
 @overload

@@ -27,8 +27,7 @@ def noted(proto: onnx.ModelProto) -> Assumptions:
     except AssumptionError as error:
         logger.warning("the entry %s of the metadata is ignored: %s", ENTRY, error)
         return Assumptions()
-    fitting = [each for each in found.texts if not misfit(Assumptions.of((each,)), proto)]
-    return Assumptions.of(fitting)
+    return Assumptions.of(fitting(found.texts, proto)[0])
 
 
 def assumed_of(proto: onnx.ModelProto, texts: Iterable[str]) -> Assumptions:
@@ -66,6 +65,12 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
         if name and inputs[name].WhichOneof("value") != "tensor_type":
             return f"assumption '{word}({name})': input {name!r} is not a tensor"
     return ""
+
+
+def fitting(texts: Iterable[str], proto: onnx.ModelProto) -> tuple[list[str], list[str]]:
+    """The assumptions that fit a model, and the reasons why others do not."""
+    reasons = {text: misfit(Assumptions.of((text,)), proto) for text in texts}
+    return [text for text, reason in reasons.items() if not reason], [reason for reason in reasons.values() if reason]
 
 
 def check_fit(assumptions: Assumptions, proto: onnx.ModelProto) -> None:
