@@ -246,6 +246,7 @@ def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchRepo
         base_dirs={label: folder for label, folder in folders.items() if folder is not None},
         compare=False,  # the proof has done it
         loading=False,
+        assume=choices.assume,
         **choices.comparison.values.read(),
     )
     try:

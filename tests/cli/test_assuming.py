@@ -131,6 +131,14 @@ def test_explanations_under_assumptions(xopt: Xopt) -> None:
     assert "1 matches" in xopt("explain", "model.onnx", "Attention", *KNOWN).out
 
 
+def test_guarded_models_are_measured_on_values_that_pass(xopt: Xopt) -> None:
+    write("agraph (float[n,m] x) => (float[n,m] y) { t = Neg(x) y = Exp(t) }")
+    known = ("--assume", "m % 7 == 5", "--assume", "sorted(x)")
+    outcome = xopt("model.onnx", *known, "--guard", "--benchmark", "--only-if-faster", "--include", "extra")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert xopt("bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1").code == 0
+
+
 def test_tuning_keeps_them(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     assert xopt("tune", "model.onnx", "--budget", "1", *KNOWN, "--json").code == 0
