@@ -75,7 +75,11 @@ class Selection:
 
         Raises `UnknownPatternError` when a word is unknown.
         """
-        return select(Query.of(self.patterns).including(*self.include).requiring(*self.require).excluding(*self.exclude))
+        return select(self.query())
+
+    def query(self) -> Query:
+        """The same as a query."""
+        return Query.of(self.patterns).including(*self.include).requiring(*self.require).excluding(*self.exclude)
 
 
 @dataclass(frozen=True)
@@ -92,14 +96,14 @@ class SelectionWithRules(Selection):
     rewrite: tuple[str, ...] = repeated("Run the rules of this file too (repeatable, in order).", type=RULES, metavar="FILE")
     drop: tuple[str, ...] = repeated("Leave a pattern out (repeatable).", type=WORD, metavar="NAME")
 
-    def with_rules(self) -> Sequence[Rewrite | type[Rewrite]]:
+    def with_rules(self) -> Sequence[Query | type[Rewrite]]:
         """The selected patterns, and then the rules.
 
         Raises `TextRuleError` when a file contains a mistake, and `click.UsageError` when a rule has the name of a pattern.
         """
-        chosen, rules = self.selected(), read_rules(*self.rewrite)
+        rules = read_rules(*self.rewrite)
         for rule in rules:
             if database().named(rule.name()):
                 place = rule.rule.match.place
                 raise click.UsageError(f"{place.file}:{place.line}: {rule.name()!r} is the name of a pattern; choose another")
-        return [*chosen, *rules]
+        return [self.query(), *rules]

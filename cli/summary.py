@@ -39,6 +39,11 @@ class Summary:
     lowered: Lowered | None = None  # the choice of ``--precision``, if it was asked for
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """The assumptions beside the default set."""
+        return self.proof.builder.model.assumptions.texts
+
+    @property
     def opsets(self) -> tuple[int, int]:
         """The operator set of ONNX before and after, 0 for none."""
         return self.proof.opset_before, self.proof.builder.model.opsets.get("", 0)
@@ -68,6 +73,7 @@ class Summary:
             "nodes_after": sum(self.after.values()),
             "operators_before": proof.before,
             "operators_after": self.after,
+            "assumptions": list(self.assumed),
             "opset_before": self.opsets[0],
             "opset_after": self.opsets[1],
             "bytes_before": self.bytes_before,
@@ -119,7 +125,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.report.exactness})")
     if not summary.proof.reports:
         console.print("validation  not asked for")
-    for remark in _remarks(summary):
+    for remark in (*_assumed(summary), *_remarks(summary)):
         console.print(remark, highlight=False)
     written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"
     if summary.page is not None:
@@ -127,6 +133,13 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     console.print(f"written     {written}")
     if summary.needed:
         console.print(f"needs       {', '.join(summary.needed)}, in the same folder: weights are shared")
+
+
+def _assumed(summary: Summary) -> Iterator[str]:
+    if summary.assumed:
+        yield f"assumed     {', '.join(summary.assumed)}"
+    if summary.report.unguarded:
+        yield f"unguarded   {', '.join(summary.report.unguarded)}: standard operators cannot check it"
 
 
 def _remarks(summary: Summary) -> Iterator[str]:

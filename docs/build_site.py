@@ -17,6 +17,7 @@ GUIDES: Final = {
         "docs/command",
         "docs/opsets",
         "docs/precision",
+        "docs/assumptions",
         "docs/batch",
         "docs/pipelines",
         "docs/coming-from",

@@ -10,8 +10,10 @@ from xoptim.match import AT_RUN_TIME, GraphView, Node
 from ._axes import axis_of, size_along
 from ._nodes import is_op
 
-FAR: Final = 2**31 - 1
+_FAR: Final = 2**31 - 1
 """Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
+_NO_AXIS: Final = 2**63 - 1
+"""No axis is longer."""
 _DEEPEST: Final = 4
 """Maximal number of Slices and Splits in a row that are followed."""
 
@@ -80,8 +82,13 @@ def span_of(g: GraphView, node: Node) -> tuple[int, Dim, Dim] | None:
     axis = None if shape is None else _axis(g, node, len(shape))
     if shape is None or axis is None:
         return None
-    start, end = (_from_front(_bound(g, node, name), shape[axis]) for name in ("starts", "ends"))
+    start, end = (_from_front(_bound(g, node, name), shape[axis], far(g)) for name in ("starts", "ends"))
     return None if start is None or end is None else (axis, start, end)
+
+
+def far(g: GraphView) -> int:
+    """The position from which on bounds of a Slice mean the end of the axis."""
+    return _FAR if g.assumes("open_ends") else _NO_AXIS
 
 
 def _axis(g: GraphView, node: Node, rank: int) -> int | None:
@@ -104,9 +111,9 @@ def _bound(g: GraphView, node: Node, name: str) -> Dim | None:
     return bounds[0] if isinstance(bounds, (list, tuple)) and len(bounds) == 1 else None
 
 
-def _from_front(position: Dim | None, size: Dim) -> Dim | None:
+def _from_front(position: Dim | None, size: Dim, end: int) -> Dim | None:
     if isinstance(position, int):
-        return size if position >= FAR else position + size if position < 0 else position
+        return size if position >= end else position + size if position < 0 else position
     return position if position is not None and is_nonnegative(position) else None
 
 

@@ -105,6 +105,8 @@ def _words(context: click.Context, idle: Container[str]) -> list[str]:
             words += [long] if value else each.secondary_opts[:1]
         else:
             words += [f"{long}={text}" for text in _named(name, value) or (value if each.multiple else [value])]
+    if context.params["assume"] and not context.params["assume_fitting"]:
+        words.append("--assume-fitting")  # one of many models lacks a size or an input, which is not a failure
     return words
 
 

@@ -1,6 +1,6 @@
 """``xopt bisect MODEL``: find the rewrite that makes a model compute something else."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +9,7 @@ import click
 from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.explanation import counted
 
+from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
 from ..files import MODEL, is_stream, output_option, writable
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
@@ -21,6 +22,7 @@ from ..validation import Comparison
 class _Choices:
     output: Path | None = output_option("File for the small model (default: MODEL.bisect.onnx).")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
+    assume: tuple[str, ...] = assume_option()
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option("cpu or cuda.")
     comparison: Comparison = field(default_factory=Comparison)
@@ -38,10 +40,16 @@ def bisect_command(model: Path, choices: _Choices) -> int:
     if choices.output is None and is_stream(model):
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
     target = writable(choices.output or model.with_name(f"{model.stem}.bisect.onnx"))
+    choices = replace(choices, assume=fitting(model, choices.assume))
     options = OptimizationOptions(
-        patterns=choices.selection.with_rules(), drop=choices.selection.drop, provider=choices.provider[0], opset=choices.opset
+        patterns=choices.selection.with_rules(),
+        drop=choices.selection.drop,
+        provider=choices.provider[0],
+        opset=choices.opset,
+        assume=choices.assume,
     )
-    suspect = Suspect(model, options, choices.comparison.read(choices.provider), inline=choices.inline)
+    checks = replace(choices.comparison.read(choices.provider), assume=choices.assume)
+    suspect = Suspect(model, options, checks, inline=choices.inline)
     culprit = suspect.find_culprit()
     if culprit is None:
         click.echo("null" if choices.as_json else "no rewrite was found that changes a result")

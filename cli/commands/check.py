@@ -85,7 +85,7 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
 
 def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
     """Optimize a model in memory, and judge how many nodes that removes."""
-    options = OptimizationOptions(patterns=choices.selection.selected(), provider=choices.provider[0])
+    options = OptimizationOptions(patterns=choices.selection.query(), provider=choices.provider[0])
     builder = GraphBuilder(model, optimization_options=options)
     builder.optimize()
     report = builder.report()

@@ -10,6 +10,7 @@ import click
 
 from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
 
+from ..assuming import assume_option, fitting
 from ..files import MODEL
 from ..options import command, flag, option, refuse_idle
 from ..places import AT, PlaceChoices, beginning_of, counted_nodes, rule_of
@@ -23,6 +24,7 @@ _NAMED: Final = 3
 @dataclass(frozen=True)
 class _Choices:
     at: str | None = option(AT, metavar="NODE")
+    assume: tuple[str, ...] = assume_option()
     limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
     everything: bool = flag("List all nodes.", "--all")
     verbose: bool = flag("Show the values of all nodes, and the other attempts at each.", "-v", "--verbose")
@@ -38,7 +40,9 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     if choices.everything:
         refuse_idle({"limit": "with --all"})
     chosen = rule_of(pattern, place.rewrite)
-    found = explain(model, chosen, choices.at, after=place.after, provider=place.provider)
+    found = explain(
+        model, chosen, choices.at, after=place.after, provider=place.provider, assume=fitting(model, choices.assume)
+    )
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:
         print_json([each.to_json() for each in shown])
@@ -64,7 +68,9 @@ def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
     """The reasons why a pattern that matches is still not applied."""
     if not matches or name not in installed_patterns():
         return
-    if name not in {each.name() for each in resolve("default")}:
+    if installed_patterns()[name].exactness == "finite":
+        yield f"{name} needs numbers that are finite: `--assume finite` applies it"
+    elif name not in {each.name() for each in resolve("default")}:
         yield f"{name} is not in the preset `default`: `--patterns default+{name}` applies it"
     elif after is None:
         yield "`--after default` tells which matches other patterns take"

@@ -19,6 +19,7 @@ from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
+from ..assuming import assume_option, fitting
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..lowering import Lowering
 from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
@@ -51,6 +52,9 @@ class Choices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
+    assume: tuple[str, ...] = assume_option()
+    guard: bool = flag("Write nodes that fail in a run that breaks an assumption (docs/assumptions.md).")
+    assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option()
     verify: bool = verify_option()
@@ -91,6 +95,8 @@ class Choices:
         found = self.comparison.idle(self.provider) | self.lowering.idle()
         if self.lowering.precision:
             found["only_if_faster"] = "with --precision, which measures each product"
+        if not self.assume:
+            found["assume_fitting"] = "without --assume"
         if self.no_fold:
             found["max_growth"] = "with --no-fold"
         if self.changes.strip and self.tag:
@@ -148,8 +154,9 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     progress = Progress(enabled=not quiet and not choices.verbose)
     with log, drafted(target, choices.weights, dry_run=choices.dry_run) as draft, progress:
         how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
-        options = page.listening(choices.optimization(progress))
         subject = prepared(model, preparation)
+        choices = replace(choices, assume=fitting(subject, choices.assume, always=choices.assume_fitting))
+        options = page.listening(choices.optimization(progress))
         precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
         floats = proof = prove(subject, *((options, how) if precision is None else in_floats(options, how)))
         check_values_used(proof.reports, how.checks)
@@ -239,6 +246,7 @@ def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchRepo
         base_dirs={label: folder for label, folder in folders.items() if folder is not None},
         compare=False,  # the proof has done it
         loading=False,
+        assume=choices.assume,
         **choices.comparison.values.read(),
     )
     try:

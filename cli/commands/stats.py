@@ -42,6 +42,7 @@ def stats_command(model: Path, choices: _Choices) -> None:
     console = open_console()
     _print_costs(console, price, layers=choices.layers)
     repeats = found.pop("repeats")
+    found["assumptions"] = ", ".join(found["assumptions"]) or "the default set"
     for key, value in found.items():
         text = ", ".join(f"{k or 'ai.onnx'} {v}" for k, v in value.items()) if isinstance(value, dict) else value
         console.print(f"{key:14s}{text}", highlight=False)
@@ -62,6 +63,7 @@ def _stats(builder: GraphBuilder) -> dict[str, Any]:
         "bytes": sum(tensor.nbytes for tensor in tensors),
         "functions": len(builder.model.functions),
         "opsets": builder.opsets,
+        "assumptions": list(builder.model.assumptions.texts),
         "ir_version": builder.model.ir_version,
         "repeats": _repeats(builder),
     }

@@ -1,6 +1,6 @@
 """``xopt tune MODEL``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -10,6 +10,7 @@ from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport
 
+from ..assuming import assume_option, fitting
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
 from ..limits import MEMORY_BOUND
@@ -30,6 +31,7 @@ class _Choices:
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
     threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
+    assume: tuple[str, ...] = assume_option()
     include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
     values: Values = field(default_factory=Values)
     budget: float = option("Time of the search and the proof.", type=POSITIVE, default=120, metavar="SECONDS")
@@ -61,6 +63,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
     refuse_idle({**choices.values.idle(), **choices.idle()})
     target = target_of(model, choices.output, choices.in_place)
     MEMORY_BOUND.lift_for((choices.provider,))
+    choices = replace(choices, assume=fitting(model, choices.assume))
     options = TuneOptions(**common(TuneOptions, choices), **choices.values.read(), precision=choices.bits())
     with Progress(enabled=not choices.as_json) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
-from xoptim import verify
+from xoptim import ValidationOptions, verify
 
+from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT
 from ..files import MODEL
-from ..options import command, flag, json_option, providers_option, refuse_idle
+from ..options import command, common, flag, json_option, providers_option, refuse_idle
 from ..tables import print_json
 from ..validation import Comparison, check_values_used
 
@@ -18,6 +19,7 @@ from ..validation import Comparison, check_values_used
 class _Choices:
     provider: tuple[str, ...] = providers_option()
     comparison: Comparison = field(default_factory=Comparison)
+    assume: tuple[str, ...] = assume_option()
     fewer_inputs: bool = flag("OTHER may lack inputs of ORIGINAL, whose values must not matter.")
     exact: bool = flag("Demand equal bits.")
     as_json: bool = json_option()
@@ -30,7 +32,8 @@ def verify_command(original: Path, other: Path, choices: _Choices) -> int:
     Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
     """
     refuse_idle(choices.comparison.idle(choices.provider))
-    options = replace(choices.comparison.read(choices.provider, exact=choices.exact), fewer_inputs=choices.fewer_inputs)
+    choices = replace(choices, assume=fitting(original, choices.assume))
+    options = replace(choices.comparison.read(choices.provider, exact=choices.exact), **common(ValidationOptions, choices))
     reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
     check_values_used(reports, options)
     if choices.as_json:

@@ -34,11 +34,14 @@ _DEPTH: Final = 24
 def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     """Whether no element of a tensor is infinite or NaN, as long as nothing overflows.
 
-    The numbers come from constants, integers and Booleans, through operators that move, select, add or multiply them.
+    The numbers come from constants, integers, Booleans, and inputs of which that is assumed, through operators that move,
+    select, add or multiply them.
     """
     dtype = g.try_infer_type(name)
     if not is_float(dtype):
         return dtype == TensorProto.BOOL or is_integer(dtype)
+    if g.assumes("finite", name) or is_of_bits(g, name):
+        return True
     if g.is_constant(name):
         return (array := g.get_computed_constant(name)) is not None and bool(np.isfinite(array.astype(np.float64)).all())
     node = g.node_before(name)
@@ -47,6 +50,11 @@ def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     if node.op_type in _MOVING or node.op_type == "Cast":
         return is_finite_mask(g, node.input[0], depth - 1)
     return node.op_type in _CALCULATING and all(is_finite_mask(g, operand, depth - 1) for operand in node.input)
+
+
+def is_of_bits(g: GraphView, name: str) -> bool:
+    """Whether all elements of an input are assumed to be 0 or 1."""
+    return any(g.assumes(word, name) for word in ("bool", "right_padded"))
 
 
 def is_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
@@ -67,7 +75,7 @@ def lies_between(g: GraphView, name: str, least: float, most: float, depth: int 
 
     A mask that is not of floating-point numbers holds positions, or 0 and 1.
     """
-    if not depth or not is_float(g.try_infer_type(name)):
+    if not depth or not is_float(g.try_infer_type(name)) or is_of_bits(g, name):
         return bool(depth)
     array, node = g.get_computed_constant(name), g.node_before(name)
     if array is not None:

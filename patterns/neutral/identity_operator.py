@@ -9,7 +9,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
 from .._folding import constant
-from .._parts import FAR
+from .._parts import far
 from .._proofs import keeps_shape
 from .._shapes import same_dims
 
@@ -243,7 +243,7 @@ class IdentitySlicePattern(_IdentityOperator):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if any(step != 1 for step in m.steps or ()):  # (1)
             return self.none(m.nodes[0], msg=lambda: f"the steps are {m.steps}")
-        everything = all(s == 0 or s <= -FAR for s in m.starts) and all(e >= FAR for e in m.ends)
+        everything = all(s == 0 or s <= -far(g) for s in m.starts) and all(e >= far(g) for e in m.ends)
         return everything or keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
 
     examples = Example.pairs(

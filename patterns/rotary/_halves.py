@@ -12,7 +12,7 @@ from xoptim.match import GraphView, Node, PatternRewriter
 from .._axes import axis_of, permutation, size_along
 from .._folding import Array
 from .._nodes import is_op
-from .._parts import FAR, part_of
+from .._parts import far, part_of
 
 _DEEPEST: Final = 12
 
@@ -186,7 +186,7 @@ def _every_second(g: GraphView, name: str, start: int) -> str | None:
     if node.op_type == "Slice":
         starts, ends, axes, steps = (g.get_argument(node, key) for key in ("starts", "ends", "axes", "steps"))
         size = (g.try_infer_shape(node.input[0]) or (0,))[-1]
-        is_all = isinstance(size, int) and isinstance(ends, list) and len(ends) == 1 and ends[0] >= min(size, FAR)
+        is_all = isinstance(size, int) and isinstance(ends, list) and len(ends) == 1 and ends[0] >= min(size, far(g))
         return node.input[0] if is_all and starts == [start] and axes in ([3], [-1]) and steps == [2] else None
     pairs = node.input[0]
     if node.op_type == "Gather":

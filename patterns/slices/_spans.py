@@ -9,7 +9,7 @@ from xoptim.facts.shapes import normalized
 from xoptim.match import GraphView, Node
 
 from .._nodes import is_op
-from .._parts import FAR
+from .._parts import far
 
 Span: TypeAlias = tuple[int, int, int]
 """Start, end and step as written."""
@@ -38,11 +38,12 @@ def spans_by_axis(
     return dict(zip(places, zip(starts, ends, steps, strict=True), strict=True))
 
 
-def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
+def composed(size: Dim | None, first: Span, second: Span, end: int) -> Span | None:
     """One span equal to ``first`` followed by ``second`` on its result; ``None`` where no span is equal for all sizes.
 
     An axis whose size is a number is counted out. Of any other, steps must be 1 and starts at least 0, and the ends must be
-    both counted from the front, both from the back, or one of them the end of the axis: then starts and ends add up.
+    both counted from the front, both from the back, or one of them the end of the axis, which is ``end`` or beyond: then starts
+    and ends add up.
     """
     (a, b, step), (c, d, other) = first, second
     if type(size) is int and step > 0 and other > 0:
@@ -50,11 +51,11 @@ def composed(size: Dim | None, first: Span, second: Span) -> Span | None:
         return (found.start, found.stop, found.step) if found else (0, 0, 1)
     if step != 1 or other != 1 or a < 0 or c < 0:
         return None
-    if max(a, c) >= FAR or min(b, d) <= -FAR:
+    if max(a, c) >= end or min(b, d) <= -end:
         return (0, 0, 1)
-    if d >= FAR:
+    if d >= end:
         return a + c, b, 1
-    if b >= FAR:
+    if b >= end:
         return a + c, d if d < 0 else a + d, 1
     if b < 0 and d < 0:
         return a + c, b + d, 1
@@ -80,7 +81,7 @@ def steps_of(g: GraphView, name: str) -> Steps | None:
             return None
         for axis, (start, end, step) in (spans_by_axis(shape, *bounds) or {}).items():
             size = shape[axis]
-            whole = end >= FAR or (isinstance(size, int) and end >= size)
+            whole = end >= far(g) or (isinstance(size, int) and end >= size)
             if axis in taken or not whole or not 0 <= start < step:
                 return None
             taken[axis] = start, step

@@ -1,6 +1,7 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._nodes import is_op
+from .._parts import far
 from ._spans import Span, composed, spans_by_axis
 
 _KEYS = ("starts", "ends", "axes", "steps")
@@ -33,7 +34,7 @@ class SliceSlicePattern(EasyPatternOptimization):
         if first is None or second is None:  # (1)
             return self.none(m.nodes[1], msg="malformed, or negative axes of an unknown rank")
         for axis, span in second.items():
-            merged = composed(None if shape is None else shape[axis], first[axis], span) if axis in first else span
+            merged = composed(None if shape is None else shape[axis], first[axis], span, far(g)) if axis in first else span
             if merged is None:  # (2)
                 return self.none(m.nodes[1], msg="the spans of an axis depend on its size")
             first[axis] = merged

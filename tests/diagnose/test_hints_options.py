@@ -72,7 +72,7 @@ def test_calls_that_cannot_be_replaced_are_no_error() -> None:
 def test_patterns_that_assume_finite_numbers() -> None:
     text = "agraph (float[n] x) => (float[n] y) <float half = {0.5}> { a = Abs(x) y = Pow(a, half) }"
     (hint,) = hints(optimize(parse(text)))
-    assert (hint.option, hint.patterns) == ("--include finite, which assumes that no NaN or infinity occurs", {"PowHalf": 1})
+    assert (hint.option, hint.patterns) == ("--assume finite, which holds where no NaN, infinity or -0 occurs", {"PowHalf": 1})
     assert hints(optimize(parse(text), patterns="default+finite")) == []
 
 
@@ -80,3 +80,20 @@ def test_patterns_whose_results_are_close() -> None:
     text = "agraph (float[n] x) => (float[n] y) <float one = {1}> { m = Neg(x) e = Exp(m) p = Add(e, one) y = Div(one, p) }"
     (hint,) = hints(optimize(parse(text)))
     assert (hint.option, hint.patterns) == ("--include approximate, with which results are only close", {"SigmoidExp": 1})
+
+
+MASKED = (
+    "agraph (float[b,s,2,4] x, float[b,2,t,4] k, float[b,2,t,4] v, float[b,1,s,t] mask) => (float[b,2,s,4] y) "
+    "{ q = Transpose <perm = [0, 2, 1, 3]> (x) p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(a, mask) "
+    "w = Softmax <axis = -1> (e) y = MatMul(w, v) }"
+)
+
+
+def test_assumptions() -> None:
+    proto = optimize(parse(MASKED, 23))
+    hint = next(each for each in hints(proto) if "--assume 't" in each.option)
+    assert str(hint) == "3 nodes fewer and 1 time Attention with --assume 't >= 1' --assume 'finite(mask)'"
+    after = optimize(parse(MASKED, 23), assume=["t >= 1", "finite(mask)"], verify=True)
+    assert [node.op_type for node in after.graph.node].count("Attention") == 1
+    assert len(proto.graph.node) - len(after.graph.node) == hint.nodes
+    assert not any("--assume" in each.option for each in hints(after)), "what is assumed is known"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from xoptim.facts.assumptions import DEFAULTS
 from xoptim.facts.attributes import decode_attribute
 from xoptim.facts.dims import Dim, SymbolicDim, fresh
 from xoptim.facts.dtypes import element_type
@@ -74,6 +75,9 @@ class FakeContext:
 
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
         return fresh(nonnegative=nonnegative)
+
+    def assumes(self, word: str) -> bool:
+        return word in DEFAULTS
 
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
         return self._bodies[name](inputs) if name in self._bodies else []

@@ -57,6 +57,29 @@ def test_shapes_that_torch_knows_are_kept() -> None:
     assert run(model, {"x": x}).shape == (7, 1)
 
 
+Module: Any = torch.nn.Module
+
+
+class Joined(Module):  # type: ignore[misc]
+    def forward(self, x: Any, past: Any, nothing: None = None) -> Any:
+        return torch.cat([past, x], 1) * 2
+
+
+def test_ranges_of_dimensions_are_taken_over() -> None:
+    batch, past = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("past", min=3)
+    shapes = {"x": {0: batch, 1: torch.export.Dim("seq")}, "past": {0: batch, 1: past}, "nothing": None}
+    args = (torch.rand(2, 5, 8), torch.rand(2, 7, 8), None)
+    given = xoptim.OptimizationOptions(assume=("finite(x)",))
+    model = to_onnx(Joined(), args, input_names=["x", "past"], dynamic_shapes=shapes, options=given)
+    first, second = ([dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in model.graph.input)
+    assert first[0] == second[0]
+    (entry,) = [each.value for each in model.metadata_props if each.key == "xoptim.assumptions"]
+    assert {*entry.split("; ")} == {f"1 <= {first[0]} <= 64", f"{second[1]} >= 3", "finite(x)"}
+    with optimized_exports():
+        program = torch.onnx.export(Joined(), args, dynamic_shapes=shapes, dynamo=True, verbose=False)
+    assert any(each.key == "xoptim.assumptions" for each in program.model_proto.metadata_props)
+
+
 def test_keywords_and_opset() -> None:
     class Scale(torch.nn.Module):  # type: ignore[misc, name-defined]
         def forward(self, x: Any, factor: Any) -> Any:

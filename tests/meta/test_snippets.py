@@ -27,6 +27,7 @@ from xoptim.tuning.options import TuneOptions
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
 NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
 GUIDES = (
+    "assumptions",
     "batch",
     "benchmark",
     "command",

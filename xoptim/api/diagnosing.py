@@ -1,9 +1,10 @@
 """The public functions for diagnosis: why a pattern does not apply, where it applies, and which rewrite changes a result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from xoptim.catalogue.selection import Item, Selection, select
+from xoptim.diagnose.assuming import with_assumptions
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
 from xoptim.diagnose.session import Takers, is_at
@@ -25,6 +26,7 @@ def explain(
     after: Selection = None,
     provider: str = "cpu",
     limit: int | None = None,
+    assume: Sequence[str] = (),
 ) -> list[Explanation]:
     """Explain why a pattern does not apply: each node that can be its anchor, and the first condition that failed there.
 
@@ -35,6 +37,7 @@ def explain(
         after: selection of patterns to run first, to explain a fusion at the point where it runs within an optimization
             (``"default"``; ``""`` only cleans, folds constants and merges equal nodes); by default the model is not optimized.
         provider: execution provider that the model would be optimized for.
+        assume: assumptions about sizes and values, as `OptimizationOptions` has them.
         limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
 
     Returns:
@@ -44,9 +47,10 @@ def explain(
     Raises:
         ModelError: the model cannot be read, or no node has the name ``at``; the message gives the nearest names.
         UnknownPatternError: the pattern is not known, or the word selects several.
+        AssumptionError: an assumption cannot be read, or does not fit the model.
     """
     takers = Takers()
-    builder = _prepared(model, after, provider, takers)
+    builder = _prepared(model, after, provider, takers, assume)
     taken = [] if after is None else _taken(model, pattern, provider, takers, builder)
     wanted = [each for each in taken if at is None or is_at(each, at)]
     try:
@@ -55,6 +59,8 @@ def explain(
         if not wanted:
             raise
         found = []
+    if all(isinstance(each, PatternOptimization) for each in select(pattern)):
+        found = with_assumptions(builder.model, pattern, found, provider)
     return [*found, *wanted]
 
 
@@ -99,12 +105,16 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
 
 
 def _prepared(
-    model: Any, after: Selection, provider: str, listener: Callable[[Application], None] | None = None
+    model: Any,
+    after: Selection,
+    provider: str,
+    listener: Callable[[Application], None] | None = None,
+    assume: Sequence[str] = (),
 ) -> GraphBuilder:
     if after is None:
-        return model if isinstance(model, GraphBuilder) else GraphBuilder(model)
+        return model if isinstance(model, GraphBuilder) else GraphBuilder(model, assume=assume)
     given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
-    options = OptimizationOptions(patterns=after, provider=provider, on_application=listener)
+    options = OptimizationOptions(patterns=after, provider=provider, on_application=listener, assume=assume)
     builder = GraphBuilder(given, optimization_options=options)
     builder.optimize()
     return builder

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.errors import ModelError
+from xoptim.graph.assumed import fitting
 from xoptim.graph.save import serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.extract import extract_part
@@ -83,6 +84,11 @@ def prepared_source(path: Path, preparation: Preparation) -> Source:
     proto = freed(source.proto, preparation.free, source.base_dir) if preparation.free else source.proto
     preparation.apply(proto, source.base_dir)
     return Source(proto, source.base_dir)
+
+
+def fitting_assumptions(model: Source, texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The assumptions that fit a model, and the reasons why others do not."""
+    return fitting(texts, model.proto)
 
 
 @overload

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median, quantiles
 from typing import Final, Unpack
 
@@ -9,7 +10,7 @@ from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.report import BenchReport, ModelTimes
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
-from xoptim.bench.subjects import Models, Subject, as_files, opened, values_for
+from xoptim.bench.subjects import Models, Subject, as_files, known_of, opened, values_for
 from xoptim.facts.given import given
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
@@ -43,12 +44,14 @@ def bench(
         LoadError: onnxruntime refuses a model.
         FeedError: an input cannot be fed, or the models have different inputs.
         RunError: a model cannot run on the values.
+        AssumptionError: what was assumed of one model contradicts what was assumed of another one.
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
     options = given(BenchOptions, options, changes)
     say = on_step or (lambda _: None)
     with as_files(models, options.base_dirs) as subjects:
         say("choosing values")
+        options = replace(options, assume=(*options.assume, *known_of(subjects)))
         reference = values_for(subjects[0], options)
         say("measuring")
         times = _measure(subjects, reference.feeds, options)

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -11,6 +11,8 @@ from typing import NamedTuple, TypeAlias
 import onnx
 
 from xoptim.bench.options import BenchOptions
+from xoptim.graph.assumed import noted
+from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
 from xoptim.validate.errors import FeedError, LoadError, RunError
@@ -64,6 +66,11 @@ def _named(models: Models) -> list[tuple[str, ModelLike]]:
         seen[label] += 1
         named.append((label if seen[label] == 1 else f"{label} ({seen[label]})", model))
     return named
+
+
+def known_of(subjects: Iterable[Subject]) -> list[str]:
+    """The assumptions in the metadata of models, which the values of all hold."""
+    return [text for subject in subjects for text in noted(read_proto(subject.path)).texts]
 
 
 def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:

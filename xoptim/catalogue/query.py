@@ -117,6 +117,18 @@ class Query:
         """The same query with more words to exclude, which are no longer included."""
         return Query(self.include.difference(words), self.require, self.exclude.union(words), self.subquery, self.steps)
 
+    def joining(self, word: str, beside: Container[str]) -> Query:
+        """The same query, with a word included wherever one of some others is."""
+        steps: list[Step] = []
+        for sign, item in self.steps:
+            steps.append((sign, item.joining(word, beside) if isinstance(item, Query) else item))
+            if sign == "+" and isinstance(item, str) and item in beside:
+                steps.append(("+", word))
+        is_here = any(isinstance(each, str) and each in beside for each in self.include)
+        include = self.include.union([word] if is_here else [])
+        subquery = {name: query.joining(word, beside) for name, query in self.subquery.items()}
+        return Query(include, self.require, self.exclude, subquery, steps)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle a query; the read-only view of the subqueries supports neither."""
         return Query, (self.include, self.require, self.exclude, dict(self.subquery), self.steps)

@@ -15,6 +15,7 @@ from xoptim.diagnose.report import STEPS, Culprit
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
+from xoptim.graph.assumed import fitting
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import ModelPass
 from xoptim.validate.options import ValidationOptions
@@ -91,7 +92,8 @@ class Bisection:
         def shows(model: onnx.ModelProto) -> bool:
             given = {value.name for value in model.graph.input}
             feeds = {name: value for name, value in culprit.feeds.items() if name in given}
-            return self._verdict(self.optimize(Source(model), alone), model, feeds).status == "different"
+            known = fitting(alone.assume, model)[0]  # a part may lack sizes and inputs
+            return self._verdict(self.optimize(Source(model), replace(alone, assume=known)), model, feeds).status == "different"
 
         return minimize(before.proto, shows, culprit.around)
 
@@ -149,5 +151,6 @@ class Bisection:
         folder = optimized.base_dir
         checks = replace(self.checks, exactness=optimized.exactness, optimized_dir=folder)
         if feeds is not None:
-            checks = replace(checks, feeds=feeds, dims={}, test_data=None, assignments=1, original_dir=folder)
+            part: dict[str, Any] = {"feeds": feeds, "dims": {}, "assume": (), "assignments": 1, "original_dir": folder}
+            checks = replace(checks, test_data=None, **part)
         return validate(self.model if model is None else model, optimized.proto, checks)

@@ -112,7 +112,7 @@ class EachCheck:
         before, after = side_by_side(application.graph, application.matched, application.given)
         feeds = self._feeds(application.graph, before, after)
         exactness = held_to(application.pattern.exactness, (before, after))
-        options = replace(self.options, exactness=exactness, feeds=feeds, dims={}, test_data=None, assignments=1)
+        options = replace(self.options, exactness=exactness, feeds=feeds, dims={}, test_data=None, assume=(), assignments=1)
         report = validate(before, after, options)
         if report.status == "equal":
             self.checked += 1

@@ -1,6 +1,6 @@
 """Ways to make an optimized model smaller: a newer operator set, or options of the command."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,12 +10,15 @@ from typing import Any, Final
 import onnx
 
 from xoptim.catalogue.selection import select
+from xoptim.diagnose.assuming import candidates, needed, option_of
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.index import defect_of, index_of
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import counted
+from xoptim.graph.assumed import assumed_of
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
@@ -83,7 +86,7 @@ MOST_NODES: Final = 5000
 _MOST_BYTES: Final = 1 << 28
 _PRESETS: Final = {
     "onnxruntime": "--include onnxruntime",
-    "finite": "--include finite, which assumes that no NaN or infinity occurs",
+    "finite": "--assume finite, which holds where no NaN, infinity or -0 occurs",
     "approximate": "--include approximate, with which results are only close",
 }
 """Presets beside the default one, and the options that add them."""
@@ -110,7 +113,7 @@ class OptionHint:
 def option_hints(
     proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None = None
 ) -> list[OptionHint]:
-    """The options among ``--include`` with a preset, ``--fix`` and ``--inline`` that would change an optimized model.
+    """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change an optimized model.
 
     ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are not tried.
     """
@@ -120,6 +123,7 @@ def option_hints(
     quiet = replace(plain, opset=None, outline=False)
     trials = (
         *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
+        partial(_with_assumptions, proto, quiet, base_dir),
         partial(_with_sizes, proto, quiet, sizes, base_dir),
         partial(_inlined, proto, quiet, base_dir),
     )
@@ -146,6 +150,22 @@ def _with_preset(preset: str, proto: onnx.ModelProto, options: OptimizationOptio
     return _tried(
         load_model(proto, base_dir), replace(options, patterns=extra, constant_folding=False, merge=False), _PRESETS[preset]
     )
+
+
+def _with_assumptions(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
+    """The assumptions that hold for most models, as few as let the same patterns apply."""
+    known = assumed_of(proto, options.assume)
+    texts = candidates(proto, known)
+
+    def tried(chosen: Sequence[str]) -> OptionHint | None:
+        assumed = load_model(proto, base_dir, assumptions=Assumptions.of((*known.texts, *chosen)))
+        return _tried(assumed, options, option_of(chosen))
+
+    found = tried(texts) if texts else None
+    if found is None or not found.patterns:
+        return None
+    best = found.patterns
+    return tried(needed(texts, lambda chosen: (each := tried(chosen)) is not None and each.patterns == best))
 
 
 def _with_sizes(

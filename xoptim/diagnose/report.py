@@ -83,6 +83,7 @@ class OptimizationReport:
         repetitions: blocks that repeat and are written once, with the option ``outline``.
         unused_inputs: inputs of the result that nothing reads.
         dropped_inputs: inputs of the original that the option ``drop_unused_inputs`` removed.
+        unguarded: assumptions for which the option ``guard`` could write no nodes.
     """
 
     rows: list[dict[str, Any]]
@@ -96,6 +97,7 @@ class OptimizationReport:
     repetitions: tuple[Repetition, ...] = ()
     unused_inputs: tuple[str, ...] = ()
     dropped_inputs: tuple[str, ...] = ()
+    unguarded: tuple[str, ...] = ()
 
     @property
     def changes(self) -> bool:

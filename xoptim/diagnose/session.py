@@ -88,6 +88,7 @@ class Optimizations:
             repetitions=tuple(self._last.outlining.found),
             unused_inputs=tuple(unused_inputs(self._model.graph)),
             dropped_inputs=tuple(self._last.dropping.dropped),
+            unguarded=tuple(self._last.guards[1].left_out),
         )
 
     def forget(self) -> None:

@@ -1,19 +1,22 @@
 """The options of the optimizer."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
 from typing import Final, Literal, TypedDict, TypeVar
 
 from xoptim.catalogue.database import database
-from xoptim.catalogue.query import Name, Selection
+from xoptim.catalogue.query import Name, Query, Selection
 from xoptim.catalogue.selection import select
 from xoptim.engine.environment import DebugSettings, read_environment
 from xoptim.engine.events import Application, Event
+from xoptim.facts.assumptions import Assumptions
 from xoptim.match.rewrite import Rewrite
 from xoptim.passes.growth import allowed_growth
 
+_SAFE: Final = ("default", "fast_run")
+"""Presets that take the patterns that assume finite numbers, where that is assumed."""
 _STEPS: Final = frozenset(("constant_folding", "merge", "remove_unused", "remove_identity"))
 """Steps that are dropped by name, as patterns are."""
 AnyRewrite = TypeVar("AnyRewrite", bound=Rewrite)
@@ -36,6 +39,9 @@ class OptimizationOptions:
         strict: errors in patterns are fatal instead of skipped with a warning.
         drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"`` and ``"remove_identity"``
             are the options of these names.
+        assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``, beside the default set and those
+            in the metadata of the model; ``"nothing"`` switches the default set off (see `xoptim.facts.assumptions`).
+        guard: write nodes that fail in a run that breaks an assumption.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
         outline: replace blocks that repeat along the main graph, such as the layers of a transformer, by calls of local
@@ -63,6 +69,8 @@ class OptimizationOptions:
     provider: str = "cpu"
     strict: bool = False
     drop: tuple[str, ...] = ()
+    assume: Sequence[str] = ()
+    guard: bool = False
     opset: int | Literal["newest"] | None = None
     outline: bool = False
     drop_unused_inputs: bool = False
@@ -73,21 +81,34 @@ class OptimizationOptions:
     debug: DebugSettings = field(default_factory=read_environment)
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a growth that cannot be read and for one name in place of several, TypeError for no number."""
+        """Raise for what cannot be used.
+
+        ValueError for a growth that cannot be read and for one name in place of several, `AssumptionError` for an assumption
+        that cannot be read, TypeError for no number.
+        """
         for name in ("max_iter", "max_rewrites"):
             if not isinstance(getattr(self, name), Integral):
                 raise TypeError(f"{name} is a number, not {getattr(self, name)!r}")
         if isinstance(self.drop, str):
             raise ValueError(f"drop takes several names: ({self.drop!r},)")
         allowed_growth(self.max_growth, 0)
+        object.__setattr__(self, "assume", Assumptions.of(self.assume).texts)
         for name in _STEPS.intersection(self.drop):
             object.__setattr__(self, name, False)
         object.__setattr__(self, "drop", tuple(name for name in self.drop if name not in _STEPS))
 
-    def selected(self) -> list[Rewrite]:
-        """The patterns and passes, in the order in which they run. Raises `UnknownPatternError` when a name is not known."""
+    def selected(self, assumptions: Assumptions | None = None) -> list[Rewrite]:
+        """The patterns and passes, in the order in which they run. Raises `UnknownPatternError` when a name is not known.
+
+        ``assumptions`` are those about the model, by default those of the options: where values are assumed to be finite, the
+        patterns that need it belong to the presets of safe patterns.
+        """
         debug = self.debug
-        chosen = select(self.patterns, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
+        known = Assumptions.of(self.assume) if assumptions is None else assumptions
+        query = Query.of(self.patterns)
+        if any(word == "finite" for word, _ in known.values):
+            query = query.joining("finite", _SAFE)
+        chosen = select(query, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
         if debug.patterns:  # raises for unknown names
             select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
         return [p for p in chosen if not p.unfit_for(None, self.provider)]
@@ -127,6 +148,8 @@ class OptimizationChanges(TypedDict, total=False):
     provider: str
     strict: bool
     drop: tuple[str, ...]
+    assume: Sequence[str]
+    guard: bool
     opset: int | Literal["newest"] | None
     outline: bool
     drop_unused_inputs: bool

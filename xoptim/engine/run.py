@@ -16,9 +16,11 @@ from xoptim.graph.load import check_imports, collection_paused
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import ModelPass
 from xoptim.opsets.newest import RaiseOperatorSet
+from xoptim.passes.assumed import NoteAssumptions
 from xoptim.passes.cleanup import DropUnreadResults, DropUnusedInputs, RemoveIdentities, RemoveInitializers, RemoveUnused
 from xoptim.passes.fold import FoldConstants, WriteExpanded
 from xoptim.passes.growth import NoteGrowth, growth_of
+from xoptim.passes.guards import RemoveGuards, WriteGuards
 from xoptim.passes.merge import MergeInitializers, MergeNodes
 from xoptim.passes.products import NoteProducts, rounds_elsewhere, stored_operands
 
@@ -37,7 +39,7 @@ class Optimizer:
     def __init__(self, model: Model, options: OptimizationOptions) -> None:
         self.model = model
         self.options = options
-        self.rewrites = options.selected()
+        self.rewrites = options.selected(model.assumptions)
         self.state = State(model, options)
         self.statistics = Statistics()
         self.state.events.subscribe(self.statistics, Statistics.kinds)
@@ -47,6 +49,8 @@ class Optimizer:
         self.folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
         self.outlining = Outline()
         self.dropping = DropUnusedInputs()
+        removing = RemoveGuards()
+        self.guards = removing, WriteGuards(options.guard, removing)
         self._before, self._after = stored_operands(model), NoteProducts()
         self.passes = self._passes()  # the passes of `run`, in order
 
@@ -56,6 +60,7 @@ class Optimizer:
         cleaning = _wanted((RemoveUnused(), unused), (RemoveIdentities(), options.remove_identity))
         folding = _wanted((DropUnreadResults(), unused), (self.folding, options.constant_folding), (MergeInitializers(), merge))
         return _wanted(
+            (self.guards[0], True),
             (self._raising, options.opset is not None),
             (Rewriting(self.rewrites, cleaning, Settle(folding, _wanted((MergeNodes(), merge)))), True),
             (RemoveInitializers(), unused),
@@ -63,7 +68,9 @@ class Optimizer:
             (self._after, options.outline),
             (self.outlining, options.outline),
             (self.dropping, options.drop_unused_inputs),
+            (self.guards[1], True),
             (NoteGrowth(growth), True),
+            (NoteAssumptions(), True),
         )
 
     def run(self) -> list[dict[str, Any]]:

@@ -17,9 +17,11 @@ from typing import Any, Final, cast
 from xoptim.facts.dim_bounds import INTEGER_BITS, integer_range
 from xoptim.facts.polynomials import Atom, Bounds, add_terms, divide_terms
 from xoptim.facts.symbolic import (
+    ALL_SIZES,
     LARGEST_SIZE,
     MOST_TERMS,
     RULES,
+    SIZES,
     Dim,
     SymbolicDim,
     bounds,
@@ -43,7 +45,9 @@ from xoptim.facts.symbolic import (
 )
 
 __all__ = [
+    "ALL_SIZES",
     "LARGEST_SIZE",
+    "SIZES",
     "Bounds",
     "Dim",
     "SymbolicDim",

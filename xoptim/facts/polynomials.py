@@ -93,7 +93,7 @@ class Atom:
     def _rank(self) -> Any:
         """Sort key among atoms of one kind."""
         if self.kind == "named":
-            return self.name
+            return self.name, self.low, self.high
         if self.args:
             return tuple([(1, (), arg) if type(arg) is int else arg.order for arg in self.args])
         return next(_serial)

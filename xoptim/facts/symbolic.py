@@ -30,6 +30,10 @@ from xoptim.facts.polynomials import (
 
 LARGEST_SIZE: Final = 2**48 - 1
 """No tensor of a run has more elements, so no axis is longer: a process addresses less memory than that."""
+SIZES: Final = (0, LARGEST_SIZE)
+"""The limits of a size."""
+ALL_SIZES: Final = (0, 2**63 - 1)
+"""The limits of a size where tensors of any number of elements are considered."""
 MOST_TERMS: Final = 32
 MOST_DEGREE: Final = 16
 MOST_WEIGHT: Final = 200
@@ -87,6 +91,11 @@ class SymbolicDim:
         """Whether this is one symbol, named or anonymous, and nothing else."""
         atom = self.atom
         return atom is not None and not atom.args
+
+    def symbol(self, name: str) -> SymbolicDim | None:
+        """The symbol of this name, if it is a variable of the polynomial."""
+        atoms = (atom for monomial, _ in self.terms for atom, _ in monomial)
+        return next((of_atom(atom) for atom in atoms if atom.name == name), None)
 
     @property
     def is_polynomial(self) -> bool:
@@ -305,24 +314,24 @@ def compound(kind: str, args: tuple[Dim, ...]) -> SymbolicDim:
     return of_atom(atom)
 
 
-def named(name: str) -> SymbolicDim:
-    """The dimension of that name, from 0 to `LARGEST_SIZE`. The same name always gives the same object."""
-    key = ("named", name)
+def named(name: str, limits: tuple[int, int] = SIZES) -> SymbolicDim:
+    """The dimension of that name within these limits. The same name and limits always give the same object."""
+    key = ("named", name, limits)
     atom = ATOMS.find(key)
     if atom is None:
         # A name from Python may hold lone surrogates, which strict UTF-8 cannot encode.
-        digest = digest_of(b"named", name.encode("utf-8", "surrogatepass"))
-        atom = ATOMS.add(key, Atom("named", (), (0, LARGEST_SIZE), digest, name))
+        digest = digest_of(b"named", name.encode("utf-8", "surrogatepass"), b"%d %d" % limits)
+        atom = ATOMS.add(key, Atom("named", (), limits, digest, name))
     return of_atom(atom)
 
 
-def fresh(nonnegative: bool = True) -> SymbolicDim:
+def fresh(nonnegative: bool = True, limits: tuple[int, int] = SIZES) -> SymbolicDim:
     """A new anonymous symbol, equal only to itself. Numbered in the order of creation.
 
-    It is a dimension or, without ``nonnegative``, any integer of 64 bits.
+    It is a dimension within some limits or, without ``nonnegative``, any integer of 64 bits.
     """
     number = next(_anonymous_serial)
-    limits = (0, LARGEST_SIZE) if nonnegative else (-(2**63), 2**63 - 1)
+    limits = limits if nonnegative else (-(2**63), 2**63 - 1)
     return of_atom(Atom("anonymous", (), limits, digest_of(b"anonymous", b"%d" % number), f"?{number}"))
 
 

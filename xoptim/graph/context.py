@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from xoptim.facts.dims import Dim, SymbolicDim, fresh
+from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, SymbolicDim, fresh
 from xoptim.facts.info import Info
 from xoptim.graph.constants import EvaluationView
 from xoptim.graph.graph import Graph
@@ -60,7 +60,10 @@ class GraphNodeContext(EvaluationView):
         return [int(v) for v in value.ravel()]
 
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
-        return fresh(nonnegative=nonnegative)
+        return fresh(nonnegative=nonnegative, limits=SIZES if self.assumes("addressable") else ALL_SIZES)
+
+    def assumes(self, word: str) -> bool:
+        return self.graph.model.assumptions.has(word)
 
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
         """Facts about the outputs of a subgraph, empty when there is no such subgraph."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from xoptim.facts.dims import Dim, substitute
 from xoptim.facts.info import Info
-from xoptim.facts.symbolic import SymbolicDim, is_nonnegative, named
+from xoptim.facts.symbolic import SymbolicDim, bounds, is_nonnegative, named
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
@@ -24,9 +24,22 @@ def equal_sizes(graph: Graph) -> dict[str, Dim]:
         first, second = (substitute(dim, found) for dim in pair) if found else pair
         solved = _solved(first - second, order) if node in needed else None
         if solved is not None:
-            name, size = solved
-            found = {each: substitute(dim, {name: size}) for each, dim in found.items()} | {name: size}
+            known = _known(*solved)
+            found = {each: substitute(dim, known) for each, dim in found.items()} | known
     return found
+
+
+def _known(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
+    """A size in place of a symbol; the limits of both hold for either, where the size is a symbol too."""
+    if not isinstance(size, SymbolicDim) or not size.is_symbol:
+        return {str(symbol): size}
+    (least, most), (low, high) = bounds(symbol), bounds(size)
+    limits = [each for each in (least, low) if each is not None], [each for each in (most, high) if each is not None]
+    met = (max(limits[0]), min(limits[1]))
+    if met == (low, high) or met[0] > met[1]:
+        return {str(symbol): size}
+    both = named(str(size), met)
+    return {str(symbol): both, str(size): both}
 
 
 def with_sizes(info: Info, sizes: Mapping[str, Dim]) -> Info:
@@ -55,15 +68,16 @@ def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
         yield a[0 if node.get_attribute("transA", 0) else 1], b[1 if node.get_attribute("transB", 0) else 0]
 
 
-def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[str, Dim] | None:
-    """A name and the size for which a difference is 0: the last of the names of inputs for which there is one."""
+def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
+    """A symbol and the size for which a difference is 0: the last of the names of inputs for which there is one."""
     names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
     if isinstance(difference, int) or len(names) != len(difference.symbols):  # another size is computed from values
         return None
     for name in sorted(names, key=lambda each: -order[each]):
-        for size in (named(name) - difference, named(name) + difference):
-            if is_nonnegative(size) and (isinstance(size, int) or name not in size.symbols):
-                return name, size
+        symbol = difference.symbol(name)
+        for size in () if symbol is None else (symbol - difference, symbol + difference):
+            if symbol is not None and is_nonnegative(size) and (isinstance(size, int) or name not in size.symbols):
+                return symbol, size
     return None
 
 

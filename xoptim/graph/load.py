@@ -13,12 +13,14 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
-from xoptim.facts.errors import ModelError
+from xoptim.facts.errors import AssumptionError, ModelError
 from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_texts, with_headroom
 from xoptim.facts.schema import KNOWN_DOMAINS, may_own_graphs
+from xoptim.graph.assumed import assumed_info, assumed_sizes, check_fit, noted, open_sizes
 from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
@@ -91,17 +93,22 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
     return proto
 
 
-def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: bool = True) -> Model:
+def load_model(
+    proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: bool = True, assumptions: Assumptions | None = None
+) -> Model:
     """Wrap a model. The protobuf is kept by reference and never modified; external data is resolved against ``base_dir``.
 
-    Without ``infer``, only the shapes and types that the model declares are known. Raises `ModelError` when names are
-    undefined or defined twice, or nodes form a cycle.
+    Without ``infer``, only the shapes and types that the model declares are known. The ``assumptions`` are those in its
+    metadata unless given. Raises `ModelError` when names are undefined or defined twice, or nodes form a cycle, and
+    `AssumptionError` when the assumptions do not fit the model.
     """
     if not proto.HasField("graph"):
         raise ModelError("the model has no graph")
     try:
         with collection_paused():
-            return _load(proto, base_dir, infer)
+            return _load(proto, base_dir, infer, noted(proto) if assumptions is None else assumptions)
+    except AssumptionError:
+        raise
     except (AttributeError, TypeError, ValueError) as error:  # protobuf returns text that is not UTF-8 as bytes
         wrong = next(unreadable_texts(proto), None)
         if wrong is None:
@@ -109,8 +116,10 @@ def load_model(proto: onnx.ModelProto, base_dir: Path | None = None, *, infer: b
         raise ModelError(f"the model is damaged: {wrong!r} is not UTF-8") from error
 
 
-def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool) -> Model:
+def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumptions: Assumptions) -> Model:
     model = Model(_opsets(proto.opset_import), proto.ir_version or onnx.IR_VERSION, base_dir)
+    check_fit(assumptions, proto)
+    model.assumptions, model.assumed_sizes = assumptions, assumed_sizes(assumptions, open_sizes(proto))
     copy_fields(proto, model.shell, ("graph", "functions"))
     model.hidden_operators = {(f.domain, f.name) for f in proto.functions if f.domain in KNOWN_DOMAINS}
     for function in proto.functions:
@@ -124,7 +133,7 @@ def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool) -> Model:
         for graph in model.graphs():
             for name, value in declared_values(graph).items():
                 if graph.producer(name) is not None:
-                    graph.learn(name, type_proto_to_info(value.type))
+                    graph.learn(name, type_proto_to_info(value.type, model.assumed_sizes))
     return model
 
 
@@ -200,11 +209,13 @@ def load_graph(graph: Graph, proto: onnx.GraphProto) -> None:
     graph.name = proto.name
     _check_text((graph.name, *(v.name for v in (*proto.input, *proto.output)), *(t.name for t in proto.initializer)))
     names = {dim.dim_param: None for value in proto.input for dim in value.type.tensor_type.shape.dim if dim.dim_param}
-    formulas = {text: size for text in names if (size := size_in(text, names)) is not None}
+    assumed = graph.model.assumed_sizes
+    formulas = {text: substitute(size, assumed) for text in names if (size := size_in(text, names)) is not None}
     for value in proto.input:
         if graph.is_input(value.name):
             raise ModelError(f"graph input {value.name!r} is declared twice")
-        graph.declare_input(value.name, type_proto_to_info(value.type, formulas))
+        info = type_proto_to_info(value.type, {**assumed, **formulas})
+        graph.declare_input(value.name, info if graph.parent is not None else assumed_info(value.name, info, assumed))
     base_dir = graph.model.base_dir
     for tensor in with_headroom(proto.initializer):
         handle = Tensor.from_proto(tensor, base_dir)

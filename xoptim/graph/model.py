@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dims import Dim
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
@@ -52,6 +53,9 @@ class Model:
         self.shell = onnx.ModelProto()
         # Names of sizes of inputs that can only be other ones, or numbers, with these
         self.equal_sizes: dict[str, Dim] = {}
+        self.assumptions = Assumptions()
+        # The dimensions that take the place of names of sizes of inputs because of them
+        self.assumed_sizes: dict[str, Dim] = {}
         self.listeners: list[Listener] = []  # called after each change of any graph of the model
         self.functions: list[Function] = []  # local ones; new ones come last, and only the last ones are taken away
         self._last_function: Function | None = None

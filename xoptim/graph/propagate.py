@@ -47,7 +47,7 @@ def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None
                 if may_be_overridden and graph.depends_on_caller(name):
                     info = refine(info, Info(type_proto_to_info(proto.type).dtype))
                 elif not contradicts(info, proto):
-                    info = _with_declared(info, proto)
+                    info = _with_declared(info, proto, graph.model.assumed_sizes)
                 else:
                     # One stale declaration (a batch size that was made symbolic later) makes all others doubtful.
                     logger.warning("value_info of %r contradicts the operators; declared shapes are ignored", name)
@@ -214,11 +214,11 @@ def _refine_dim(old: Dim, new: Dim) -> Dim:
     return new if (old.is_anonymous and not new.is_anonymous) or before_wrapping(old) is new else old
 
 
-def _with_declared(inferred: Info, proto: onnx.ValueInfoProto) -> Info:
+def _with_declared(inferred: Info, proto: onnx.ValueInfoProto, sizes: Mapping[str, Dim]) -> Info:
     """The inferred facts, completed by the declared ones."""
     if inferred.dtype and inferred.shape is not None and not any(map(is_anonymous, inferred.shape)):
         return inferred
-    declared = type_proto_to_info(proto.type)
+    declared = type_proto_to_info(proto.type, sizes)
     if inferred is UNKNOWN:
         return declared
     return refine(inferred, declared) if inferred.is_tensor and declared.is_tensor else inferred

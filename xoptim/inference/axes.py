@@ -112,7 +112,7 @@ def _solve(ctx: NodeContext, source: Shape | None, target: Sequence[Dim], *, cop
     symbolic size that may be negative may be -1 at run time, so it is solved for like -1, unless there is a -1 already. A
     size that is at least 0 is used as it is: at a run where it is 0, the copied size would have to be 0 too.
     """
-    if source is not None:
+    if source is not None and ctx.assumes("addressable") and ctx.assumes("small_empty"):
         target = _meant(source, target)
     # At most one -1 is allowed, so beside a written one no symbol can be -1.
     rest_is_left = -1 in target

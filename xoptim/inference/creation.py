@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.facts.dims import LARGEST_SIZE, Dim, ceil_div, dim_max, opaque, product
+from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, ceil_div, dim_max, opaque, product
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.info import Info
 from xoptim.facts.protos import is_external
@@ -160,6 +160,6 @@ def _symbolic_count(ctx: NodeContext) -> Dim | None:
         return None
     # A limit that a double does not hold exactly is so large that no tensor is that long, unless the steps are large.
     if not is_exact_in_double(start, _EXACT) or not (is_exact_in_double(limit, _EXACT) or abs(delta) <= _SMALL_STEP):
-        return opaque("Range", (start, limit, delta), (0, LARGEST_SIZE))
+        return opaque("Range", (start, limit, delta), SIZES if ctx.assumes("addressable") else ALL_SIZES)
     span = limit - start if delta > 0 else start - limit
     return dim_max(ceil_div(span, abs(delta)), 0)

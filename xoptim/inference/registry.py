@@ -40,6 +40,9 @@ class NodeContext(Protocol):
     def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
         """A new anonymous symbol, equal only to itself."""
 
+    def assumes(self, word: str) -> bool:
+        """Whether a word of the default set of assumptions holds for the model."""
+
     def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
         """Facts about the outputs of the subgraph in attribute ``name``.
 

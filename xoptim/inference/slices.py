@@ -15,6 +15,8 @@ Span: TypeAlias = tuple[Dim, Dim, int]
 
 _FAR: Final = 2**31 - 1
 """Positions from here on mean the end of the axis: exporters write the largest 32- or 64-bit integer."""
+_BEYOND: Final = 2**63 - 1
+"""No axis is longer."""
 
 
 @infers_tensor("Slice")
@@ -27,6 +29,8 @@ def slice_(ctx: NodeContext, x: Info) -> Results:
     if axes is None:
         return (Info(x.dtype, fresh_shape(ctx, rank)),)
     spans = _spans(ctx, len(axes))
+    if spans and ctx.assumes("open_ends"):
+        spans = [(_outermost(start), _outermost(end), step) for start, end, step in spans]
     dims = list(x.shape)
     for index, axis in enumerate(axes):
         size = None if spans is None else sliced(dims[axis], spans[index])
@@ -62,6 +66,11 @@ def _elements(data: Sequence[Dim], spans: list[Span] | None) -> Sequence[Dim] | 
     return [data[position] for position in _positions(len(data), start, end, step)]
 
 
+def _outermost(position: Dim) -> Dim:
+    """A position, the outermost one in place of any that means the end of the axis."""
+    return position if type(position) is not int or abs(position) < _FAR else _BEYOND if position > 0 else -_BEYOND
+
+
 def _is_sound(end: Dim, step: int) -> bool:
     """Whether the end is defined: a negative step to the largest integer is empty by the specification, all in onnxruntime."""
     return step > 0 or (step < 0 and not (type(end) is int and end >= _FAR))
@@ -86,7 +95,7 @@ def sliced(size: Dim, span: Span) -> Dim | None:
     if type(size) is int and type(start) is int and type(end) is int:
         return len(_positions(size, start, end, step))
     # Before the bounds are analyzed: this form is frequent, and the result is the very same dimension.
-    if step == 1 and type(start) is int and not start and type(end) is int and end >= _FAR:
+    if step == 1 and type(start) is int and not start and type(end) is int and end >= _BEYOND:
         return size
     count = _ascending(size, start, end) if step > 0 else _descending(size, start, end)
     return count if count is None or step == 1 else ceil_div(count, abs(step))
@@ -102,7 +111,7 @@ def _is_negative(position: Dim) -> bool | None:
 
 
 def _is_far(position: Dim) -> bool:
-    return type(position) is int and abs(position) >= _FAR
+    return type(position) is int and abs(position) >= _BEYOND
 
 
 def _is_clamped(size: Dim, position: Dim) -> bool:

@@ -6,12 +6,16 @@ import functools
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import onnx
 
 import xoptim
 from xoptim.engine.options import OptimizationChanges
+from xoptim.facts.assumptions import SizeFact
+from xoptim.facts.dim_formulas import formula_of
+from xoptim.facts.dims import LARGEST_SIZE
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,8 +38,8 @@ def to_onnx(
     """Export a module with torch's own exporter; returns the optimized model.
 
     The exporter's own optimizations are off, so that the patterns match the nodes that torch wrote; its shapes are kept
-    in the model, and no shape inference is needed. Switch the module to ``eval()`` first unless you need dropout and batch
-    statistics.
+    in the model, and no shape inference is needed. The ranges of dimensions that it knows are assumed of the model. Switch
+    the module to ``eval()`` first unless you need dropout and batch statistics.
 
     Args:
         module: the module to export.
@@ -66,7 +70,30 @@ def to_onnx(
         **{"verbose": False, "optimize": False, **export_options},
     )
     model: onnx.ModelProto = program.model_proto
-    return xoptim.optimize(model, options)
+    given = options or xoptim.OptimizationOptions()
+    return xoptim.optimize(model, replace(given, assume=(*ranges_of(program), *given.assume)))
+
+
+def ranges_of(program: Any) -> list[str]:
+    """The ranges of dimensions that ``torch.export`` knows of an ``ONNXProgram``, as assumptions about its ONNX model.
+
+    A range from 0 to infinity, which torch gives to a dimension without bounds, says nothing.
+    """
+    exported = program.exported_program
+    if exported is None:
+        return []
+    fed = {*exported.graph_signature.user_inputs}
+    placeholders = (node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder" and node.name in fed)
+    tensors = [value for value in placeholders if hasattr(value, "shape")]
+    inputs = list(program.model_proto.graph.input)
+    found: dict[str, None] = {}
+    for tensor, value in zip(tensors, inputs, strict=True) if len(tensors) == len(inputs) else ():
+        for size, dim in zip(tensor.shape, value.type.tensor_type.shape.dim, strict=False):
+            known = None if isinstance(size, int) else exported.range_constraints.get(size.node.expr)
+            if known is not None and dim.dim_param and formula_of(dim.dim_param) is None:
+                most = int(known.upper) if known.upper < LARGEST_SIZE else None
+                found |= dict.fromkeys(SizeFact(max(int(known.lower), 0), most).texts(dim.dim_param))
+    return list(found)
 
 
 @contextmanager
@@ -100,7 +127,8 @@ def optimized_exports(
         program = original(*args, **kwargs)
         if not isinstance(program, torch.onnx.ONNXProgram):
             return program
-        xoptim.optimize(program, options, verify=verify, **changes)
+        chosen = replace(options or xoptim.OptimizationOptions(), **changes)
+        xoptim.optimize(program, replace(chosen, assume=(*ranges_of(program), *chosen.assume)), verify=verify)
         bound = parameters.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments

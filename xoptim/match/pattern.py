@@ -11,6 +11,7 @@ from xoptim.match.lines import calling_frame, raised_at
 from xoptim.match.refusal import Refusal, listener
 from xoptim.match.result import MatchResult, checked
 from xoptim.match.rewrite import Rewrite
+from xoptim.match.values import unproved
 
 if TYPE_CHECKING:
     from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
@@ -75,7 +76,11 @@ class PatternOptimization(Rewrite):
                 file, line = raised_at(reason)
                 listen(Refusal(self.name(), node, str(reason), file, line, self.progress(line)))
             return None
-        return None if found is None else checked(found, node)
+        if found is None:
+            return None
+        if self.exactness == "finite" and (name := unproved(g.scope, checked(found, node).nodes)):
+            return self.none(node, msg=lambda: f"{name} is not known to be finite (--assume finite)")
+        return checked(found, node)
 
     def apply(self, g: PatternRewriter, *nodes: Any) -> list[Node]:
         """Make the replacement. Returns the nodes that replace them, in an order in which they can run.

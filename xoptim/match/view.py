@@ -26,6 +26,7 @@ from xoptim.match.create import OpBuilder, make_node
 from xoptim.match.functions import define_function
 from xoptim.match.literals import constant_number, equals_literal
 from xoptim.match.moved import read_moved
+from xoptim.match.values import is_assumed, is_finite
 
 
 class GivenTensors:
@@ -44,9 +45,12 @@ class GivenTensors:
 
     @cached_property
     def leading(self) -> frozenset[str]:
-        """Symbols in their first two axes."""
-        axes = [axis for _, shape in self._tensors for axis in shape[:2]]
-        return frozenset[str]().union(*(axis.symbols for axis in axes if not isinstance(axis, int)))
+        """Symbols in their first two axes, as far as these are assumed not to be empty."""
+        if not self._graph.model.assumptions.has("nonempty"):
+            return frozenset()
+        # Of a sum such as past + n, one part may be 0; of a multiple, the symbol is not.
+        axes = [axis for _, shape in self._tensors for axis in shape[:2] if not isinstance(axis, int)]
+        return frozenset[str]().union(*(axis.symbols for axis in axes if len(axis.terms) == 1 and not axis.constant))
 
     @cached_property
     def _by_axis(self) -> dict[Dim, list[int]]:
@@ -113,6 +117,14 @@ class GraphBuilderPatternOptimization(GraphQueries):
     def leading_symbols(self) -> frozenset[str]:
         """Symbols in the first two axes of inputs: sizes that the caller chooses, such as batch size and sequence length."""
         return self._given.leading
+
+    def assumes(self, word: str, name: str = "") -> bool:
+        """Whether a word of the default set is assumed of the model, or a property of values of an input or of all tensors."""
+        return is_assumed(self.scope, word, name)
+
+    def is_finite(self, name: str) -> bool:
+        """Whether no NaN, infinity or -0 is in a tensor, as far as that follows from assumptions about inputs."""
+        return is_finite(self.scope, name)
 
     def has_device(self, name: str) -> bool:
         """False: ONNX does not record devices."""

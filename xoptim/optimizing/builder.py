@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,13 @@ from xoptim.diagnose.report import OptimizationReport
 from xoptim.diagnose.session import Optimizations
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import STEPS as STEPS  # for the command
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import Info
 from xoptim.facts.words import counted
+from xoptim.graph.assumed import assumed_of, assumed_sizes
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
@@ -55,6 +57,10 @@ class GraphBuilder(GraphQueries):
         verbose: see `OptimizationOptions.verbose`.
         ir_version: version of the file format of a new model.
         inline: replace calls of local functions by their bodies.
+        assume: assumptions about sizes and values, beside those in the options and in the metadata of the model.
+
+    Raises:
+        AssumptionError: when an assumption cannot be read, or does not fit the model.
     """
 
     def __init__(
@@ -66,8 +72,11 @@ class GraphBuilder(GraphQueries):
         verbose: int = 0,
         ir_version: int | None = None,
         inline: bool = False,
+        assume: Sequence[str] = (),
     ) -> None:
         options = optimization_options or OptimizationOptions()
+        if assume:
+            options = replace(options, assume=(*options.assume, *assume))
         self.optimization_options = replace(options, verbose=verbose) if verbose else options
         if isinstance(model, Model):
             self.model = model
@@ -76,10 +85,13 @@ class GraphBuilder(GraphQueries):
             opsets = {"" if domain == "ai.onnx" else domain: _opset(domain, version) for domain, version in given.items()}
             self.model = Model(opsets, ir_version or _DEFAULT_IR_VERSION)
             self.model.shell.ir_version = self.model.ir_version
+            self.model.assumptions = Assumptions.of(options.assume)
+            self.model.assumed_sizes = assumed_sizes(self.model.assumptions)
         else:
             source = model if isinstance(model, Source) else Source(_as_model(model))
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
-            self.model = load_model(proto, source.base_dir, infer=infer_shapes_options)
+            known = assumed_of(proto, options.assume)
+            self.model = load_model(proto, source.base_dir, infer=infer_shapes_options, assumptions=known)
         self.graph = self.scope = self.model.graph
         self.session = Optimizations(self.model)
         self.op = OpBuilder(partial(Edit, self.graph), self._append)
@@ -121,14 +133,14 @@ class GraphBuilder(GraphQueries):
             shape: numbers, names of dimensions, ``None`` for unknown ones; ``None`` for an unknown rank.
         """
         _check_new(self.graph, name)
-        self.graph.declare_input(name, _declared(dtype, shape))
+        self.graph.declare_input(name, _declared(dtype, shape, self.model.assumed_sizes))
         return name
 
     def make_tensor_output(
         self, name: str | Sequence[str], dtype: int = 0, shape: Sequence[int | str | None] | None = None
     ) -> None:
         """Declare existing results as outputs; type and shape complete the facts about them."""
-        declared = _declared(dtype, shape)
+        declared = _declared(dtype, shape, self.model.assumed_sizes)
         for each in [name] if isinstance(name, str) else name:
             if not self.graph.defines(each):
                 raise ModelError(f"output {each!r} is not produced by any node")
@@ -255,11 +267,11 @@ def _check_new(graph: Graph, name: str) -> None:
         raise ModelError(f"{name!r} is already defined")
 
 
-def _declared(dtype: int, shape: Sequence[int | str | None] | None) -> Info:
+def _declared(dtype: int, shape: Sequence[int | str | None] | None, sizes: Mapping[str, Dim]) -> Info:
     """Return a declaration; raises if it is invalid. Type 0 is an unknown one."""
     if isinstance(dtype, bool) or not isinstance(dtype, int) or dtype not in TensorProto.DataType.values():
         raise ModelError(f"there is no element type {dtype!r}; see TensorProto.DataType")
-    return Info(dtype, None if shape is None else tuple(map(_dim, shape)))
+    return Info(dtype, None if shape is None else tuple(sizes.get(str(each), _dim(each)) for each in shape))
 
 
 def _dim(value: int | str | None) -> Dim:

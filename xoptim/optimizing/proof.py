@@ -127,6 +127,7 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
     options.selected()  # a misspelt pattern is noticed before a large model is read
     left_out: list[Culprit] = []
     original, checks = located(model, proof.checks)
+    checks = replace(checks, assume=(*checks.assume, *options.assume))
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
     while True:

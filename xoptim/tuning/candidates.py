@@ -15,6 +15,7 @@ from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import XoptimError
+from xoptim.graph.assumed import assumed_of
 from xoptim.graph.export import export_model
 from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import collection_paused, load_model
@@ -151,7 +152,8 @@ class Candidates:
         options = replace(self.options(recipe), tag_nodes=False, on_application=record, on_event=None, debug=DebugSettings())
         with collection_paused():
             given = self.source.proto
-            model = load_model(inline_functions(given) if self._inline and given.functions else given, self.source.base_dir)
+            proto = inline_functions(given) if self._inline and given.functions else given
+            model = load_model(proto, self.source.base_dir, assumptions=assumed_of(proto, options.assume))
             Optimizer(model, options).run()
             proto = export_model(model)
             self._made[recipe] = _described(model, proto, written)

@@ -86,6 +86,7 @@ def tune(
         LoadError: onnxruntime refuses the model.
         FeedError: an input cannot be fed.
         RunError: the model cannot run on the values.
+        AssumptionError: an assumption cannot be read, or does not fit the model.
         ProviderUnavailable: onnxruntime lacks the execution provider.
     """
     return Tuner(Source(model), given(TuneOptions, options, changes), on_step, on_loaded).run()
@@ -102,7 +103,7 @@ class Tuner:
         self._refuted: list[tuple[str, str]] = []
         self._proofs: dict[Recipe, Proof] = {}
         self._selection = selection(options.include)
-        rewriting = OptimizationOptions(patterns=self._selection, provider=options.provider)
+        rewriting = OptimizationOptions(patterns=self._selection, provider=options.provider, assume=options.assume)
         candidates = Candidates(source, rewriting, precision=options.precision, checks=options.checks)
         on_step("choosing values")
         self._measurement = Measurement(candidates, options.bench, Budget(options.budget))

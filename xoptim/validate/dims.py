@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import onnx
@@ -170,13 +170,17 @@ def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
     return "space" if rank >= 4 and axis >= 2 else "sequence"
 
 
-def assignments(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> Iterator[Sizes]:
+def assignments(
+    specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int], fitted: Callable[[Sizes], Sizes] = dict
+) -> Iterator[Sizes]:
     """Sizes for all open dimensions, the strongest test first, without duplicates.
 
-    Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user. Sizes with many elements come last,
+    Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user. ``fitted`` returns sizes as they
+    are assumed to be. Sizes with many elements come last,
     up to a budget of elements.
     """
-    costed = [(_elements(specs, sizes), sizes) for sizes in _distinct(specs, model, fixed)]
+    found = distinct(fitted(sizes) for sizes in _distinct(specs, model, fixed))
+    costed = [(_elements(specs, sizes), sizes) for sizes in found]
     spent = 0
     for cost, sizes in sorted(costed, key=lambda pair: max(pair[0], _CHEAP) if pair[0] else _BUDGET):
         if not spent or spent + cost <= _BUDGET:

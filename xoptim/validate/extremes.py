@@ -3,13 +3,14 @@
 Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and a Clip of a length has no
 effect.
 An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
-are taken not to be empty, as rewrites take them (docs/how-it-works.md); nor are images that a window moves over, where ONNX
-gives the result a size below 1 and onnxruntime returns a result nevertheless.
+are taken not to be empty unless the default set of assumptions is switched off; nor are images that a window moves over, where
+ONNX gives the result a size below 1 and onnxruntime returns a result nevertheless.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.schema import WINDOWED
 from xoptim.validate.bounds import Bound, size_bounds
@@ -39,18 +40,25 @@ def may_divide_by_zero(model: SizedModel) -> bool:
 class Ends:
     """Assignments of sizes at both ends, made from one, ``base``, on which the original runs.
 
-    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run.
+    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run. Sizes hold the assumptions.
     """
 
     def __init__(
-        self, specs: Sequence[InputSpec], model: SizedModel, base: Sizes, fixed: Mapping[str, int], work: Callable[[Sizes], int]
+        self,
+        specs: Sequence[InputSpec],
+        model: SizedModel,
+        base: Sizes,
+        fixed: Mapping[str, int],
+        work: Callable[[Sizes], int],
+        assumptions: Assumptions = USUAL,
     ) -> None:
         self._purposes = open_dimensions(specs)
         self._base = base
-        self._work = work
+        self._work, self._fitted = work, assumptions.fitted
         self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
         self._bounds = size_bounds(model) if self._free else []
-        self._leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
+        leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
+        self._leading = leading if assumptions.has("nonempty") else set[str]()
         graphs = list(model.graph.model.graphs()) if model.graph is not None else []
         operators = {node.op_type for graph in graphs for node in graph.nodes}
         unsafe = operators & _CRASHING or may_divide_by_zero(model)
@@ -95,7 +103,7 @@ class Ends:
     def single(self, sizes: Sizes) -> Sizes:
         """The same with batches of one, but for a batch that has grown: it costs less, and lengths meet the same numbers."""
         batches = [name for name, purpose in self._free.items() if purpose == "batch" and sizes[name] == self._base[name]]
-        return sizes | dict.fromkeys(batches, 1)
+        return self._fitted(sizes | dict.fromkeys(batches, 1))
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""
@@ -111,4 +119,4 @@ class Ends:
         total = change.get("past", 0) + change.get("sequence", 0)
         totals = {name: total for name, purpose in self._free.items() if purpose == "total"}
         grown = self._base | {name: self._base[name] + step for name, step in {**totals, **steps}.items()}
-        return {name: max(size, 0) for name, size in grown.items()}
+        return self._fitted({name: max(size, 0) for name, size in grown.items()})

@@ -12,6 +12,8 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import is_external
+from xoptim.graph.assumed import assumed_of
+from xoptim.validate.assumed import check_sizes, check_values, hold
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
 from xoptim.validate.errors import ChoiceError, FeedError
 from xoptim.validate.feeds import Style, has_daring_values, make_feeds
@@ -36,6 +38,15 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
     if not any(found):
         raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
     return [feeds for feeds in found if feeds]
+
+
+def test_feeds(folder: Path, model: onnx.ModelProto, assume: Sequence[str]) -> list[dict[str, Value]]:
+    """The data sets of a folder; raises `ChoiceError` when they do not fit the model, or break what is assumed of it."""
+    specs = {spec.name: spec for spec in input_specs(model, [value.name for value in graph_inputs(model)])}
+    found = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
+    for feeds in found:
+        check_values(assumed_of(model, assume), list(specs.values()), feeds)
+    return found
 
 
 def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
@@ -80,20 +91,27 @@ class Feeding:
 
     def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
         specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
-        self.options = options
+        self.model, self.options = model, options
         self.given = given_feeds(options.feeds, specs, [value.name for value in graph_inputs(model)])
         self.specs = list(specs.values())
+        self.assumptions = assumed_of(model, options.assume)
+        check_values(self.assumptions, self.specs, self.given)
         self.random = [spec for spec in self.specs if spec.name not in self.given]
         self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
+        check_sizes(self.assumptions, self.fixed)
         self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
         # whether values are gentle, in the order of attempts
         self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
         self.wanted = options.assignments if self.random else 1  # number of runs, without those at the ends
 
+    def assignments(self) -> Iterator[Sizes]:
+        """Sizes for all open dimensions, as they are assumed to be, the strongest test first."""
+        return assignments(self.specs, self.model, self.fixed, self.assumptions.fitted)
+
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
         seed = self.options.seed + run
-        feeds = make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle))
+        feeds = hold(self.assumptions, make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle)))
         return RunPlan("random" if self.random else "given", sizes, seed, self.given | feeds)
 
 
@@ -103,10 +121,10 @@ def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Itera
     Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
     if options.test_data is not None:
-        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in load_test_data(options.test_data, model)]
+        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in test_feeds(options.test_data, model, options.assume)]
         return
     feeding = Feeding(model, options)
-    sizes = assignments(feeding.specs, model, feeding.fixed)
+    sizes = feeding.assignments()
     while batch := list(itertools.islice(sizes, feeding.wanted)):
         batch += [batch[0]] * (feeding.wanted - len(batch))
         for gentle in feeding.styles:

@@ -1,11 +1,12 @@
 """The options of a validation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypedDict
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import ComparisonRules
 from xoptim.validate.session import SessionSettings, Value
@@ -22,6 +23,7 @@ class RunValues:
             measures takes the first set.
         seed: of the random values, and of the order of measured runs.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
+        assume: assumptions about sizes and values, which the values of a run hold, beside those in the metadata of the models.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -29,6 +31,7 @@ class RunValues:
     test_data: Path | None = None
     seed: int = 0
     custom_op_libs: tuple[str, ...] = ()
+    assume: Sequence[str] = ()
 
     def run_values(self) -> dict[str, Any]:
         """These fields, as arguments for other options."""
@@ -95,10 +98,11 @@ class ValidationOptions(RunValues):
     optimized_dir: Path | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for values that no run could use."""
+        """Raise ValueError for values that no run could use, `AssumptionError` for an assumption that cannot be read."""
         for name in ("providers", "custom_op_libs"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} are several: ({getattr(self, name)!r},)")
+        Assumptions.of(self.assume)
         if self.assignments < 1:
             raise ValueError(f"assignments must be at least 1, not {self.assignments}")
         if self.seed < 0:
@@ -138,6 +142,7 @@ class RunChanges(TypedDict, total=False):
     test_data: Path | None
     seed: int
     custom_op_libs: tuple[str, ...]
+    assume: Sequence[str]
 
 
 class ValidationChanges(RunChanges, total=False):

@@ -7,12 +7,11 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.graph.inline import EXPANSION_LIMIT, expanded_size
-from xoptim.validate.dims import input_specs
 from xoptim.validate.errors import LoadError
-from xoptim.validate.feeding import given_feeds, load_test_data
+from xoptim.validate.feeding import test_feeds
 from xoptim.validate.memory import MemoryNeed, fits_into_memory, is_large, size_text, weight_bytes
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike, graph_inputs, read_proto
+from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.report import SkippedRun
 from xoptim.validate.runs import ReferenceRun, ResultStore, RunPlan, run_plan
 from xoptim.validate.search import Search
@@ -71,8 +70,7 @@ def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.Mode
     store = ResultStore()
     if options.test_data is not None:
         MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
-        specs = {spec.name: spec for spec in input_specs(proto, [value.name for value in graph_inputs(proto)])}
-        data = [given_feeds(feeds, specs, specs) for feeds in load_test_data(options.test_data, proto)]
+        data = test_feeds(options.test_data, proto, options.assume)
         runs = [store.keep(run_plan(session, RunPlan("test data", {}, options.seed, feeds))) for feeds in data]
         return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
     search = Search(session, proto, base_dir, options, store)

@@ -9,7 +9,7 @@ from typing import Final
 
 import onnx
 
-from xoptim.validate.dims import Sizes, assignments
+from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, RunError
 from xoptim.validate.extremes import Ends
 from xoptim.validate.feeding import Feeding, check_agreement
@@ -57,7 +57,7 @@ class Search:
         feeding = self._feeding
         found: list[ReferenceRun] = []
         failures: list[Exception] = []
-        for sizes in assignments(feeding.specs, self._model, feeding.fixed):
+        for sizes in feeding.assignments():
             late = bool(found or failures) and time.perf_counter() > self._deadline
             if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
                 break
@@ -77,7 +77,8 @@ class Search:
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
         """Add a run for each axis, as long as the original and the budget allow, and one with an empty axis."""
-        ends = Ends(self._feeding.specs, self._sized, found[0].sizes, self._feeding.fixed, self._work.of)
+        feeding = self._feeding
+        ends = Ends(feeding.specs, self._sized, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
         tried = [run.sizes for run in found]
         for rungs in ends.large():
             run = self._largest(ends, rungs, tried)

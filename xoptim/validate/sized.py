@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
@@ -39,7 +40,7 @@ class SizedModel:
     def __init__(self, proto: onnx.ModelProto, base_dir: Path | None) -> None:
         try:
             with quietly():
-                self.graph: Graph | None = load_model(proto, base_dir).graph
+                self.graph: Graph | None = load_model(proto, base_dir, assumptions=Assumptions()).graph
         except ModelError:  # a model that cannot be loaded here may still run in onnxruntime
             self.graph = None
         self._entries: dict[str, list[str]] = {}

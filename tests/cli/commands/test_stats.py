@@ -23,6 +23,7 @@ def test_stats(xopt: Xopt) -> None:
         ["bytes", "32"],
         ["functions", "0"],
         ["opsets", "ai.onnx", "18,", "acme", "2"],
+        ["assumptions", "the", "default", "set"],
         ["ir_version", "10"],
     ]
     assert files() == {"model.onnx"}
@@ -45,6 +46,7 @@ def test_stats_as_json(xopt: Xopt) -> None:
         "bytes": 0,
         "functions": 0,
         "opsets": {"": 18},
+        "assumptions": [],
         "ir_version": 10,
         "repeats": [],
     }

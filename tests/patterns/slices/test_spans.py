@@ -19,7 +19,7 @@ def taken(size: int, *spans: tuple[int, int, int]) -> list[int]:
 def test_composed_spans_take_the_same_from_axes_of_every_size() -> None:
     merged = 0
     for first, second in itertools.product(SPANS, repeat=2):
-        found = composed(named("n"), first, second)
+        found = composed(named("n"), first, second, 2**31 - 1)
         merged += found is not None
         for size in range(9):
             if found is not None:
@@ -30,7 +30,7 @@ def test_composed_spans_take_the_same_from_axes_of_every_size() -> None:
 def test_a_size_that_is_a_number_allows_steps_and_mixed_ends() -> None:
     for size in range(7):
         for first, second in itertools.product([(1, -1, 1), (0, FAR, 2), (-4, 5, 1), (1, 4, 3)], repeat=2):
-            found = composed(size, first, second)
+            found = composed(size, first, second, 2**31 - 1)
             assert found is not None
             assert taken(size, found) == taken(size, first, second), (size, first, second)
 

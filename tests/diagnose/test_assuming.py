@@ -1,0 +1,42 @@
+"""Assumptions that let patterns apply."""
+
+import pytest
+
+from tests.diagnose.test_hints_options import MASKED
+from tests.support import parse
+from xoptim import explain
+from xoptim.diagnose.assuming import candidates, needed, option_of
+from xoptim.facts.assumptions import Assumptions
+
+
+def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
+    model = parse(MASKED, 23)
+    assert [each.advice for each in explain(model, "Attention")] == ["--assume 't >= 1' lifts this"]
+    known = explain(model, "Attention", assume=["t >= 1"])
+    assert [(each.status, each.advice) for each in known] == [("refused", "--assume 'finite(mask)' lifts this")]
+    assert [each.status for each in explain(model, "Attention", assume=["t >= 1", "finite(mask)"])] == ["matches"]
+
+
+def test_nothing_is_advised_where_nothing_helps() -> None:
+    model = parse("agraph (float[n] x) => (float[n] y) { t = Transpose(x) y = Neg(t) }")
+    found = explain(model, "TransposeTranspose")
+    assert found
+    assert not any("--assume" in each.advice for each in found)
+
+
+@pytest.mark.parametrize("after", [None, "default"])
+def test_tensors_that_are_not_known_to_be_finite(after: str | None) -> None:
+    model = parse("agraph (float[n] x, float[n] z) => (float[n] y) <float h = {0.5}> { t = Mul(x, z) y = Pow(t, h) }")
+    (found,) = explain(model, "PowHalf", assume=["finite(x)"], after=after)
+    assert (found.status, found.reason) == ("refused", "t is not known to be finite (--assume finite)")
+    assert [each.status for each in explain(model, "PowHalf")] == ["matches"]
+
+
+def test_candidates() -> None:
+    model = parse(MASKED, 23)
+    assert candidates(model, Assumptions.of(["b >= 2", "s <= 5"])) == ["s >= 1", "t >= 1", "finite(mask)"]
+    assert candidates(model, Assumptions.of(["b >= 1", "s >= 1", "t >= 1", "finite"])) == []
+    assert needed(["a", "b", "c"], lambda chosen: "b" in chosen) == ["b"]
+    many = [f"n{number} >= 1" for number in range(9)]
+    assert needed(many, lambda chosen: True) == many
+    assert option_of(["a >= 1", "finite"]) == "--assume 'a >= 1' --assume 'finite'"

@@ -1,0 +1,90 @@
+"""Assumptions as texts."""
+
+import pytest
+
+from xoptim.facts.assumptions import DEFAULTS, Assumptions, SizeFact
+from xoptim.facts.errors import AssumptionError
+
+
+@pytest.mark.parametrize(
+    ("texts", "canonical"),
+    [
+        ((), ""),
+        (("past >= 1",), "past >= 1"),
+        (("0 < past", "past<6"), "1 <= past <= 5"),
+        (("1 <= batch == 1",), "!compare"),
+        (("batch == 1",), "batch == 1"),
+        (("4096 >= width >= 64", "width % 8 == 0"), "64 <= width <= 4096; width % 8 == 0"),
+        (("n % 4 == 2", "n % 6 == 0"), "n % 12 == 6"),
+        (("total == past+seq", "a == b"), "a == b; total == past+seq"),
+        (("past + seq == total",), "total == past + seq"),
+        (("x:1 >= 2",), "x:1 >= 2"),
+        (("finite(x)", "bool( mask )", "sorted(s)", "unit(u)", "right_padded(m)"),
+         "bool(mask); finite(x); right_padded(m); sorted(s); unit(u)"),
+        (("finite(x)", "finite"), "finite"),
+        (("nothing",), "nothing"),
+        (("nonempty", "nothing", "open_ends"), "nothing; open_ends; nonempty"),
+        (("past = 1",), "!compare with =="),
+        (("past >= -1",), "!a number of at least 0"),
+        (("n < 0",), "!a size is at least 0"),
+        (("past >= 4", "past < 4"), "!'past < 4' cannot hold: past >= 4"),
+        (("n == 3", "n % 2 == 0"), "!cannot hold: n == 3"),
+        (("n % 4 == 1", "n % 2 == 0"), "!cannot hold"),
+        (("n % 8 == 9",), "!n % 8 == 0"),
+        (("n % 0 == 0",), "!n % 8 == 0"),
+        (("a + b >= 1",), "!the name of one size"),
+        (("5 == 5",), "!the name of one size"),
+        (("a >= b",), "!a number of at least 0"),
+        (("a == a",), "!one other size"),
+        (("a == b", "a == c"), "!one other size"),
+        (("1 <= n >= 3",), "!compare with =="),
+        (("bool",), "!bool(attention_mask)"),
+        (("boool(x)",), "!is not known"),
+        (("finite()",), "!the name of an input"),
+        (("nonempty(x)",), "!is not known"),
+        (("",), "!is not known"),
+    ],
+)  # fmt: skip
+def test_texts(texts: tuple[str, ...], canonical: str) -> None:
+    if canonical.startswith("!"):
+        with pytest.raises(AssumptionError) as error:
+            Assumptions.of(texts)
+        assert canonical[1:] in str(error.value)
+        assert "\n" not in str(error.value)
+        return
+    found = Assumptions.of(texts)
+    assert str(found) == canonical
+    assert Assumptions.of(found.texts) == found
+
+
+def test_what_is_no_list_of_texts() -> None:
+    with pytest.raises(AssumptionError, match="several"):
+        Assumptions.of("past >= 1")
+    with pytest.raises(AssumptionError, match="not 3"):
+        Assumptions.of([3])  # type: ignore[list-item]
+
+
+def test_words_that_are_assumed() -> None:
+    usual, less = Assumptions(), Assumptions.of(["nothing", "nonempty", "bool(m)"])
+    assert all(map(usual.has, DEFAULTS))
+    assert [word for word in DEFAULTS if less.has(word)] == ["nonempty"]
+    assert (less.has("bool", "m"), less.has("bool", "x"), less.about("bool")) == (True, False, ["m"])
+    assert Assumptions.of(["finite"]).has("finite", "x")
+
+
+@pytest.mark.parametrize("fact", [SizeFact(3, 17, 5, 2), SizeFact(1), SizeFact(0, 4), SizeFact(divisor=8), SizeFact(6, 6)])
+def test_sizes_nearby(fact: SizeFact) -> None:
+    for size in range(40):
+        near = fact.nearest(size)
+        assert fact.holds(near), (size, near)
+        assert near == size or not fact.holds(size)
+
+
+def test_sizes_are_fitted_and_refused() -> None:
+    known = Assumptions.of(["past >= 1", "width % 8 == 0", "total == past + seq", "batch == 1"])
+    fitted = known.fitted({"past": 0, "seq": 3, "total": 9, "width": 9, "batch": 2, "other": 5})
+    assert fitted == {"past": 1, "seq": 3, "total": 4, "width": 16, "batch": 1, "other": 5}
+    assert known.broken(fitted) == ""
+    others = {"past": (0, "past >= 1"), "width": (9, "width % 8 == 0"), "total": (9, "total == past + seq")}
+    for name, (size, text) in others.items():
+        assert known.broken({**fitted, name: size}) == text

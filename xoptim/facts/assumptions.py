@@ -1,0 +1,253 @@
+"""Assumptions about the sizes and the values of a model's inputs: those of a caller, and the default set.
+
+An assumption is a text: a range of a size (``past >= 1``, ``64 <= width <= 4096``, ``batch == 1``), a divisor
+(``width % 8 == 0``), two equal sizes (``total == past + seq``), a property of values (``finite``, ``bool(attention_mask)``), a
+word of the default set, or ``nothing``, which switches the default set off. A size is the name of a dimension, or
+``input:axis`` for one without a name.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from xoptim.facts.dim_formulas import formula_of
+from xoptim.facts.dims import Dim, SymbolicDim, evaluate, named
+from xoptim.facts.errors import AssumptionError
+from xoptim.facts.words import suggestion
+
+ENTRY: Final = "xoptim.assumptions"
+"""Key of the metadata of a model that was optimized under assumptions other than the default set."""
+NOTHING: Final = "nothing"
+DEFAULTS: Final[Mapping[str, str]] = {
+    "addressable": "no tensor has 2^48 elements or more",
+    "small_empty": "in a tensor without elements, the axes that are not 0 multiply to less than 2^31",
+    "open_ends": "a Slice that ends at 2^31 - 1 or beyond ends with the axis",
+    "nonempty": "the first two axes of inputs are not empty",
+}
+"""The default set: each word with its meaning."""
+PROPERTIES: Final[Mapping[str, str]] = {
+    "finite": "no NaN, infinity or -0; without a name, in no tensor",
+    "bool": "0 and 1 only",
+    "right_padded": "along the last axis ones, at least one, and then zeros",
+    "sorted": "in ascending order along the last axis",
+    "unit": "vectors along the last axis have the length 1, to within 1 %",
+}
+"""The properties of values: each word with its meaning."""
+_COMPARISON: Final = re.compile(r"\s*(<=|>=|==|!=|<|>|=)\s*")
+_PROPERTY: Final = re.compile(r"(\w+)\s*(?:\(\s*(.*?)\s*\))?")
+_REMAINDER: Final = re.compile(r"(.+?)\s*%\s*(\d+)")
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
+_LARGEST: Final = 1 << 20
+"""Of a divisor."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFact:
+    """The range of a size, both ends included, and its remainder when it is divided by a number."""
+
+    least: int = 0
+    most: int | None = None
+    divisor: int = 1
+    rest: int = 0
+
+    def holds(self, size: int) -> bool:
+        """Whether a number is such a size."""
+        return self.least <= size and (self.most is None or size <= self.most) and size % self.divisor == self.rest
+
+    def nearest(self, size: int) -> int:
+        """Such a size for a number: itself where it is one, and where possible other ones for other numbers."""
+        size = size if size >= self.least else size + self.least
+        size += (self.rest - size) % self.divisor
+        return size if self.most is None or size <= self.most else self.most - (self.most - self.rest) % self.divisor
+
+    def meet(self, other: "SizeFact") -> "SizeFact | None":
+        """The sizes that are in both; ``None`` when there is none."""
+        ends = [each for each in (self.most, other.most) if each is not None]
+        divisor = math.lcm(self.divisor, other.divisor)
+        rests = (rest for rest in range(self.rest, divisor, self.divisor) if rest % other.divisor == other.rest)
+        found = SizeFact(max(self.least, other.least), min(ends, default=None), divisor, next(rests, -1))
+        return found if found.rest >= 0 and found.holds(found.nearest(0)) else None
+
+    def texts(self, name: str) -> Iterator[str]:
+        """The assumptions about a size of this name, in their canonical form."""
+        if self.least == self.most:
+            yield f"{name} == {self.least}"
+            return
+        if self.most is not None:
+            yield f"{self.least} <= {name} <= {self.most}" if self.least else f"{name} <= {self.most}"
+        elif self.least:
+            yield f"{name} >= {self.least}"
+        if self.divisor > 1:
+            yield f"{name} % {self.divisor} == {self.rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """Assumptions that do not contradict each other.
+
+    Attributes:
+        defaults: the words of the default set that are assumed.
+        sizes: what is assumed of a size, by name.
+        equal: a formula of other sizes, by the name of the size that is equal to it.
+        values: a property, and the name of the input that has it, empty for all tensors.
+    """
+
+    defaults: tuple[str, ...] = tuple(DEFAULTS)
+    sizes: tuple[tuple[str, SizeFact], ...] = ()
+    equal: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Assumptions":
+        """Parse assumptions; raises `AssumptionError` when one is none, or two contradict each other."""
+        if isinstance(texts, str):
+            raise AssumptionError(f"assumptions are several: ({texts!r},)")
+        return _parsed(tuple(texts))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The assumptions in their canonical form and order; the default set is not listed while it is whole."""
+        words = () if len(self.defaults) == len(DEFAULTS) else (NOTHING, *self.defaults)
+        sizes = (text for name, fact in self.sizes for text in fact.texts(name))
+        equal = (f"{name} == {formula}" for name, formula in self.equal)
+        values = (f"{word}({name})" if name else word for word, name in self.values)
+        return (*words, *sizes, *equal, *values)
+
+    def __str__(self) -> str:
+        return "; ".join(self.texts)
+
+    def has(self, word: str, name: str = "") -> bool:
+        """Whether a word of the default set is assumed, or a property of an input or of all tensors."""
+        return word in self.defaults or (word, name) in self.values or (word, "") in self.values
+
+    def about(self, word: str) -> list[str]:
+        """The names of the inputs that have a property, as far as it is assumed of single inputs."""
+        return [name for each, name in self.values if each == word and name]
+
+    def fitted(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes by name, changed as little as the assumptions require."""
+        found, facts = dict(sizes), dict(self.sizes)
+        found |= {name: fact.nearest(found[name]) for name, fact in facts.items() if name in found}
+        for name, formula in self.equal:
+            if name in found and (size := _size(formula, found)) is not None:
+                found[name] = size
+        return found
+
+    def broken(self, sizes: Mapping[str, int]) -> str:
+        """The first assumption that some sizes, by name, break; empty when they break none."""
+        facts = ((name, text) for name, fact in self.sizes for text in fact.texts(name))
+        for name, text in facts:
+            single = dict(_parsed((text,)).sizes)[name]
+            if name in sizes and not single.holds(sizes[name]):
+                return text
+        for name, formula in self.equal:
+            if name in sizes and _size(formula, sizes) not in (None, sizes[name]):
+                return f"{name} == {formula}"
+        return ""
+
+    def names(self) -> dict[str, str]:
+        """The names of sizes in the assumptions, each with an assumption about it."""
+        found = {name: next(fact.texts(name)) for name, fact in self.sizes}
+        for name, formula in self.equal:
+            found |= dict.fromkeys((name, *symbols_of(formula)), f"{name} == {formula}")
+        return found
+
+
+USUAL: Final = Assumptions()
+"""The default set alone."""
+
+
+def dimension(text: str) -> Dim:
+    """The size that a formula of names, or a name, stands for."""
+    found = formula_of(text)
+    return named(text) if found is None else found
+
+
+def symbols_of(formula: str) -> frozenset[str]:
+    """The names in a formula."""
+    size = dimension(formula)
+    return size.symbols if isinstance(size, SymbolicDim) else frozenset()
+
+
+def _size(formula: str, sizes: Mapping[str, int]) -> int | None:
+    return evaluate(dimension(formula), sizes) if symbols_of(formula) <= sizes.keys() else None
+
+
+@lru_cache(256)
+def _parsed(texts: tuple[str, ...]) -> Assumptions:
+    words: list[str] = []
+    sizes: dict[str, SizeFact] = {}
+    equal: dict[str, str] = {}
+    values: set[tuple[str, str]] = set()
+    for text in texts:
+        if not isinstance(text, str):
+            raise AssumptionError(f"an assumption is a text such as 'past >= 1', not {text!r}")
+        operands, operators = _COMPARISON.split(text.strip())[::2], _COMPARISON.split(text.strip())[1::2]
+        if not operators:
+            word, name = _property(text)
+            words += [] if word in PROPERTIES else [word]
+            values |= {(word, name)} if word in PROPERTIES else set()
+        for left, operator, right in _pairs(text, operands, operators):
+            name, found = _compared(text, left, operator, right)
+            if isinstance(found, str):
+                if equal.setdefault(name, found) != found or name in symbols_of(found):
+                    raise AssumptionError(f"assumption {text!r}: a size is equal to one other size or sum")
+                continue
+            met = sizes.get(name, SizeFact()).meet(found)
+            if met is None:
+                known = " and ".join(sizes[name].texts(name)) if name in sizes else "a size is at least 0"
+                raise AssumptionError(f"assumption {text!r} cannot hold: {known}")
+            sizes[name] = met
+    everywhere = {word for word, name in values if not name}
+    values = {(word, name) for word, name in values if not name or word not in everywhere}
+    defaults = tuple(word for word in DEFAULTS if NOTHING not in words or word in words)
+    return Assumptions(defaults, tuple(sorted(sizes.items())), tuple(sorted(equal.items())), tuple(sorted(values)))
+
+
+def _pairs(text: str, operands: list[str], operators: list[str]) -> Iterator[tuple[str, str, str]]:
+    """The comparisons of a text, of which there are two at most: ``1 <= n <= 8``."""
+    if len(operators) > 2 or not all(operands) or not {*operators} <= _MIRRORED.keys() or len({*(o[0] for o in operators)}) > 1:
+        raise AssumptionError(f"assumption {text!r}: compare with ==, <=, >=, < or >, such as 'past >= 1' or '1 <= n <= 8'")
+    yield from zip(operands, operators, operands[1:], strict=False)
+
+
+def _property(text: str) -> tuple[str, str]:
+    found = _PROPERTY.fullmatch(text.strip())
+    word, name = (found[1], found[2] or "") if found else (text.strip(), "")
+    if word in PROPERTIES and (name or word == "finite") and (name or "(" not in text):
+        return word, name
+    if word in (NOTHING, *DEFAULTS) and "(" not in text:
+        return word, ""
+    if word in PROPERTIES:
+        raise AssumptionError(f"assumption {text!r}: write the name of an input, such as '{word}(attention_mask)'")
+    known = (*PROPERTIES, *DEFAULTS, NOTHING)
+    likely = suggestion(word, known, f"write 'past >= 1', 'n % 8 == 0', or one of {', '.join(known)}")
+    raise AssumptionError(f"assumption {text!r} is not known; {likely}")
+
+
+def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, SizeFact | str]:
+    """The name of a size, and its range and remainder or the formula of others that it is equal to."""
+    if left.isdecimal() or (operator == "==" and not right.isdecimal() and formula_of(left) is not None):
+        left, operator, right = right, _MIRRORED[operator], left
+    remainder = _REMAINDER.fullmatch(left)
+    name = remainder[1] if remainder else left
+    if name.lstrip("-").isdecimal() or formula_of(name) is not None:
+        raise AssumptionError(f"assumption {text!r}: write the name of one size on one side, such as 'past >= 1'")
+    if not right.isdecimal():
+        if operator != "==" or remainder or right.startswith("-"):
+            raise AssumptionError(f"assumption {text!r}: compare the size with a number of at least 0")
+        return name, right
+    number = int(right)
+    if remainder:
+        divisor = int(remainder[2])
+        if operator != "==" or not 0 < divisor <= _LARGEST or number >= divisor:
+            raise AssumptionError(f"assumption {text!r}: write it as 'n % 8 == 0', with a divisor of at most {_LARGEST}")
+        return name, SizeFact(divisor=divisor, rest=number)
+    if operator in ("<", "<="):
+        if not number and operator == "<":
+            raise AssumptionError(f"assumption {text!r}: a size is at least 0")
+        return name, SizeFact(most=number - (operator == "<"))
+    return name, SizeFact(number + (operator == ">"), number if operator == "==" else None)

@@ -1,0 +1,145 @@
+"""Assumptions about the sizes of a model's inputs, as dimensions that take the place of names."""
+
+import logging
+from collections.abc import Iterable, Mapping
+
+import onnx
+
+from xoptim.facts.assumptions import ENTRY, Assumptions, SizeFact, dimension
+from xoptim.facts.dims import ALL_SIZES, LARGEST_SIZE, Dim, SymbolicDim, is_anonymous, named, substitute
+from xoptim.facts.errors import AssumptionError
+from xoptim.facts.info import Info
+from xoptim.facts.protos import replace_items
+
+logger = logging.getLogger("xoptim")
+
+
+def noted(proto: onnx.ModelProto) -> Assumptions:
+    """The assumptions under which a model was optimized, by its metadata.
+
+    Those about sizes and inputs that the model has lost, and an entry that cannot be read, are left out.
+    """
+    text = next((each.value for each in proto.metadata_props if each.key == ENTRY), "")
+    if not text:
+        return Assumptions()
+    try:
+        found = Assumptions.of(text.split("; "))
+    except AssumptionError as error:
+        logger.warning("the entry %s of the metadata is ignored: %s", ENTRY, error)
+        return Assumptions()
+    return Assumptions.of(fitting(found.texts, proto)[0])
+
+
+def assumed_of(proto: onnx.ModelProto, texts: Iterable[str]) -> Assumptions:
+    """The assumptions in the metadata of a model, and others; raises `AssumptionError` when they contradict each other."""
+    return Assumptions.of((*noted(proto).texts, *texts))
+
+
+def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
+    """Write assumptions into the metadata; without any beside the default set, there is no entry."""
+    entries = proto.metadata_props
+    kept = [each for each in entries if each.key != ENTRY]
+    if len(kept) < len(entries):
+        replace_items(entries, kept)
+    if assumptions.texts:
+        entries.add(key=ENTRY, value=str(assumptions))
+
+
+def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
+    """The reason why assumptions do not fit a model, in one line; empty when they fit."""
+    inputs = {value.name: value.type for value in _fed(proto)}
+    sizes = _declared(proto)
+    for name, text in assumptions.names().items():
+        if name not in sizes:
+            owner, _, axis = name.rpartition(":")
+            dims = inputs[owner].tensor_type.shape.dim if owner in inputs else ()
+            if axis.isdecimal() and int(axis) < len(dims) and dims[int(axis)].dim_param:
+                return f"assumption {text!r}: the dimension {name} is called {dims[int(axis)].dim_param!r}"
+            return f"assumption {text!r}: the model has no size {name!r}; its open sizes are {_listed(_open(sizes))}"
+    numbers = {name: size for name, size in sizes.items() if size is not None}
+    if broken := assumptions.broken(numbers):
+        return f"assumption {broken!r} contradicts the model, which declares another size"
+    for word, name in assumptions.values:
+        if name and name not in inputs:
+            return f"assumption '{word}({name})': the model has no input {name!r}; its inputs are {_listed(inputs)}"
+        if name and inputs[name].WhichOneof("value") != "tensor_type":
+            return f"assumption '{word}({name})': input {name!r} is not a tensor"
+    return ""
+
+
+def fitting(texts: Iterable[str], proto: onnx.ModelProto) -> tuple[list[str], list[str]]:
+    """The assumptions that fit a model, and the reasons why others do not."""
+    reasons = {text: misfit(Assumptions.of((text,)), proto) for text in texts}
+    return [text for text, reason in reasons.items() if not reason], [reason for reason in reasons.values() if reason]
+
+
+def check_fit(assumptions: Assumptions, proto: onnx.ModelProto) -> None:
+    """Raise `AssumptionError` when assumptions do not fit a model."""
+    if reason := misfit(assumptions, proto):
+        raise AssumptionError(reason)
+
+
+def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[str, Dim]:
+    """The dimensions that take the place of names of sizes in a model, under ``input:axis`` for one without a name.
+
+    ``names`` are those of all open sizes, which may be longer than usual if the default set is switched off.
+    """
+    facts = dict(assumptions.sizes)
+    largest = LARGEST_SIZE if assumptions.has("addressable") else ALL_SIZES[1]
+    if largest > LARGEST_SIZE:
+        facts = {name: SizeFact() for name in names} | facts
+    found: dict[str, Dim] = {name: _dimension(name, fact, largest) for name, fact in facts.items()}
+    for name, formula in assumptions.equal:
+        size = substitute(dimension(formula), found)
+        found = {each: substitute(dim, {name: size}) for each, dim in found.items()} | {name: size}
+    return found
+
+
+def open_sizes(proto: onnx.ModelProto) -> list[str]:
+    """The names of the open sizes of the inputs of a model, ``input:axis`` for one without a name."""
+    return _open(_declared(proto))
+
+
+def assumed_info(name: str, info: Info, sizes: Mapping[str, Dim]) -> Info:
+    """The declaration of an input, with sizes in place of axes without a name."""
+    if not sizes or not info.is_tensor or info.shape is None:
+        return info
+    shape = tuple(sizes.get(f"{name}:{axis}", dim) if is_anonymous(dim) else dim for axis, dim in enumerate(info.shape))
+    return Info(info.dtype, shape)
+
+
+def _dimension(name: str, fact: SizeFact, largest: int) -> Dim:
+    most = largest if fact.most is None else min(fact.most, largest)
+    if fact.least == most:
+        return most
+    if fact.divisor == 1:
+        return named(name, (fact.least, most))
+    # Written as divisor * quotient + rest, a size is divided and compared by the rules of polynomials.
+    least = -((fact.rest - fact.least) // fact.divisor)
+    return named(f"({name}//{fact.divisor})", (least, (most - fact.rest) // fact.divisor)) * fact.divisor + fact.rest
+
+
+def _fed(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    stored = {tensor.name for tensor in proto.graph.initializer}
+    return [value for value in proto.graph.input if value.name not in stored]
+
+
+def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
+    """The sizes of the inputs by name, and by ``input:axis`` where they have none; ``None`` for an open one."""
+    found: dict[str, int | None] = {}
+    for value in _fed(proto):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            size = dimension(dim.dim_param) if dim.dim_param else None
+            if isinstance(size, SymbolicDim):
+                found |= dict.fromkeys(sorted(size.symbols))
+            elif not dim.dim_param:
+                found[f"{value.name}:{axis}"] = dim.dim_value if dim.HasField("dim_value") else None
+    return found
+
+
+def _open(sizes: Mapping[str, int | None]) -> list[str]:
+    return [name for name, size in sizes.items() if size is None]
+
+
+def _listed(names: Mapping[str, object] | list[str]) -> str:
+    return ", ".join(names) or "none"
