@@ -106,16 +106,20 @@ def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple
     return ((name, axis),)
 
 
-def write_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
+def write_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]], *, marked: bool = False) -> str:
     """A mask of 32 bits as onnxruntime's kernels take it: at least two axes, the numbers of queries and keys written out.
 
     They return zeros for a row whose mask has the lowest number of its type everywhere, as if it were -infinity, where ONNX
-    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity. ``stretched`` has
-    the sources of the numbers of queries and keys, empty where the mask has this number.
+    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity. A row that is
+    -infinity everywhere is NaN by the formula: where it is to be ``marked``, the factor is NaN beside it. (It is NaN beside a
+    row with infinity or NaN too, for which the kernels and the formula give NaN anyway.) ``stretched`` has the sources of the
+    numbers of queries and keys, empty where the mask has this number.
     """
-    array = g.get_computed_constant(mask)
-    if array is None or (array == np.finfo(np.float32).min).any():
-        mask = g.op.Mul(mask, np.nextafter(np.float32(1), np.float32(0)))
+    array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
+    if marked:
+        mask = g.op.Mul(mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), step))
+    elif array is None or (array == np.finfo(np.float32).min).any():
+        mask = g.op.Mul(mask, step)
     if not any(stretched):
         return mask
     parts = [_length(g, sources) for sources in stretched]
