@@ -7,14 +7,13 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
-from xoptim.facts.shapes import broadcast_all
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import Scalar, Symbol
 
 from .._nodes import is_op
 from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
 from ._groups import shared_heads
-from ._mask import Source, fits_scores, is_finite_mask, lies_between, sources_of, write_mask
+from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
 
 _LONGEST: Final = 1024
 """Number of keys above which the operator is slower than its formula on onnxruntime's CPU provider."""
@@ -94,29 +93,19 @@ class AttentionPattern(EasyPatternOptimization):
         if self.marked(g, m) and not _is_merged(g, m.outputs[0]):  # (7)
             return self.none(product, msg="a query may have no keys at all, and the heads of the result are not merged")
         heads = [0, 0, *g.get_shape(swapped)[1:3]] if m.layout == 2 else []
-        m.derive(scale=scale, split=heads if m.layout else None, marked=self.marked(g, m))
-        return m.derive(stretched=self._stretched(g, m, swapped, scores))
-
-    def _stretched(self, g: GraphView, m: Match, swapped: str, scores: Shape) -> list[tuple[Source, ...]]:
-        """The sources of the numbers of queries and keys, empty where the mask has this number."""
-        shape = broadcast_all([g.try_infer_shape(name) for name in self.masks(m)]) or ()
-        queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, m.q, 2)
-        return [queries, () if shape[-1:] == scores[-1:] else sources_of(g, swapped, 3)]
+        stretched = stretched_by(g, self.masks(m), scores, m.q, swapped)
+        changes = {"stretched": stretched, "marked": self.marked(g, m)}
+        return m.derive(scale=scale, split=heads if m.layout else None, changes=changes)
 
     def _unswapped(self, g: GraphView, swapped: str) -> Shape:
         batch, heads, size, keys = g.get_shape(swapped)
         return batch, heads, keys, size
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
-        """Whether the masks can be an operand. Either last axis proves that they have as many keys as there are, or one."""
-        masks = self.masks(m)
-        shapes = [g.try_infer_shape(name) for name in masks]
-        if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
-            return False
+        """Whether the masks can be an operand."""
         if m.get("two_terms") and not (lies_between(g, m.bias, -_USUAL, _USUAL) and lies_between(g, m.mask, -math.inf, _USUAL)):
             return False  # (6) a bias, whichever of them it is, is added to the other term instead of to the scores
-        known = g.get_shape(m.v)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
-        return known
+        return has_keys(g, self.masks(m), scores, m.v)
 
     def masks(self, m: Match) -> list[str]:
         """The operands that hide scores."""
@@ -140,15 +129,14 @@ class AttentionPattern(EasyPatternOptimization):
         mask: str | None,
         scale: float,
         split: list[int] | None,
-        stretched: list[tuple[Source, ...]],
-        marked: bool,
+        changes: dict[str, Any],
     ) -> str:
         # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved.
         if split:
             k = g.op.Reshape(k, np.array(split, dtype=np.int64))
         if split is not None:
             k = g.op.Transpose(k, perm=[0, 2, 1, 3])
-        return g.op.Attention(q, k, v, mask and write_mask(g, mask, stretched, marked=marked), scale=scale)
+        return g.op.Attention(q, k, v, mask and write_mask(g, mask, **changes), scale=scale)
 
     _start = "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) => (float[b,2,s,4] y)"
     _given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"

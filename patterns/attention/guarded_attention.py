@@ -66,7 +66,7 @@ class GuardedAttentionPattern(AttentionPattern):
         mask = match.mask if match.masked else None
         if match.get("two_terms"):
             mask = g.op.Add(match.bias, mask)
-        mask = mask and write_mask(g, mask, match.stretched)
+        mask = mask and write_mask(g, mask, **match.changes)
         size, merged = g.get_shape(match.v)[3], np.array([0, 0, g.get_shape(match.outputs[0])[2]])
         if match.packed is None:
             keys, values = match.joined
