@@ -11,7 +11,8 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 from xoptim.match.trace import Scalar, Symbol
 
 from .._nodes import is_op
-from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
+from .._shapes import may_be_empty
+from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
 from ._groups import shared_heads
 from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
 
@@ -79,8 +80,8 @@ class AttentionPattern(EasyPatternOptimization):
         scores = scores_shape(g, m.q, swapped, m.v)
         if scores is None or (m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None):  # (1)
             return self.none(product, msg="the shapes are unknown, or an attention has others")
-        if not all(is_there(g, dim) for dim in (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
-            return self.none(product, msg="an axis may be empty")
+        if reason := may_be_empty(g, (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
+            return self.none(product, msg=reason)
         if isinstance(scores[-1], int) and scores[-1] > _LONGEST and shared_heads(g, m.v) is None:  # (3)
             return self.none(product, msg="more keys than the operator is fast for")
         scale = scale_of(g, m, m.q)

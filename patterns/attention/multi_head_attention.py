@@ -6,7 +6,8 @@ from onnx import TensorProto
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import ANY, Scalar, Symbol
 
-from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
+from .._shapes import may_be_empty
+from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
 from ._mask import Source, has_keys, stretch_mask, stretched_by
 
 _RANGES: Final = 15
@@ -70,8 +71,8 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         heads = set(self._heads(g, m, q, swapped, v, y.output[0]))
         if scores is None or len(heads) != 1 or None in heads:  # (1)
             return self.none(scores_node, msg="not the shapes of an attention whose heads are split and merged")
-        if not all(is_there(g, dim) for dim in (*scores, *g.get_shape(q), *g.get_shape(v))):  # (2)
-            return self.none(scores_node, msg="an axis may be empty")
+        if reason := may_be_empty(g, (*scores, *g.get_shape(q), *g.get_shape(v))):  # (2)
+            return self.none(scores_node, msg=reason)
         scale = scale_of(g, m, q)
         if scale is None:  # (3)
             return self.none(scores_node, msg="the scale is not a positive number, or adds axes")
