@@ -3,6 +3,7 @@ from typing import Any, Final
 
 from onnx import TensorProto
 
+from xoptim.facts.info import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import ANY, Scalar, Symbol
 
@@ -49,11 +50,15 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
             heads: Symbol = g.op.Transpose(g.op.Reshape(packed, g.symbol(), attributes=ANY), perm=perm)
             return heads
 
-        values, joined = split(v, [0, 2, 1, 3]), ()
+        values = split(v, [0, 2, 1, 3])
+        joined: tuple[Symbol, ...] = ()
         if g.option("past"):
             new, axis = split(k, [0, 2, 1, 3]), g.any_of(2, -2)
-            joined = (g.op.Concat(g.symbol("past_key"), new, axis=axis), g.op.Concat(g.symbol("past_value"), values, axis=axis))
-            keys, values = g.op.Transpose(joined[0], perm=[0, 1, 3, 2]), joined[1]
+            new, values = (
+                g.op.Concat(g.symbol("past_key"), new, axis=axis),
+                g.op.Concat(g.symbol("past_value"), values, axis=axis),
+            )
+            keys, joined = g.op.Transpose(new, perm=[0, 1, 3, 2]), (new, values)
         else:
             keys = split(k, [0, 2, 3, 1]) if g.option("split_first") else merged_heads(g, k)
         queries = split(q, [0, 2, 1, 3])
@@ -93,7 +98,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     def _heads(self, g: GraphView, m: Match, q: str, swapped: str, v: str, y: str) -> Iterator[int | None]:
         """The numbers of heads that queries, keys, values and the result are split into."""
         keys = g.try_infer_shape(swapped)
-        split = None if keys is None or len(keys) != 4 else (keys[0], keys[1], keys[3], keys[2])
+        split: Shape | None = None if keys is None or len(keys) != 4 else (keys[0], keys[1], keys[3], keys[2])
         if m.past:
             new, v = (node.input[1] for name in m.outputs[1:] if (node := g.node_before(name)) is not None)
             split = g.try_infer_shape(new)

@@ -26,10 +26,9 @@ class TransposeReshapePattern(EasyPatternOptimization):
         return g.op.Transpose(x, perm=g.capture("perm", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        shape = g.try_infer_shape(m.x)
-        if shape is None:  # (1)
+        shape, perm = g.try_infer_shape(m.x), permutation(g, m.nodes[0])
+        if shape is None or perm is None:  # (1)
             return self.none(m.nodes[0], msg="the shape is unknown")
-        perm = permutation(g, m.nodes[0])
         kept = [axis for axis in perm if shape[axis] != 1]
         if kept != sorted(kept):  # (1)
             return self.none(m.nodes[0], msg="it moves axes that may be longer than 1")

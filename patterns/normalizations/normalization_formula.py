@@ -47,10 +47,10 @@ class _NormalizationFormula(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="not over the last axes")
         if reason := may_be_empty(g, shape):  # (1)
             return self.none(m.nodes[0], msg=reason)
-        fixed = all(isinstance(length, int) for length in shape)
-        if not fixed and g.opsets.get("", 1) < _RANGES:  # (1)
+        known = [length for length in shape if isinstance(length, int)]
+        if len(known) < len(shape) and g.opsets.get("", 1) < _RANGES:  # (1)
             return self.none(m.nodes[0], msg="not over last axes of known lengths")
-        ones = np.ones(shape if fixed else 1, numpy_dtype(g.try_infer_type(m.x)))
+        ones = np.ones(known if len(known) == len(shape) else 1, numpy_dtype(g.try_infer_type(m.x)))
         return self.has_number(g, m) and m.derive(ones=ones, lengths=shape)
 
     def has_number(self, g: GraphView, m: Match) -> bool | None:

@@ -112,7 +112,7 @@ def test_rows_without_keys_are_marked(name: str) -> None:
     feeds = {
         name: rng.normal(size=(3, 2, *axes)).astype(np.float32) for name, axes in (("q", (3, 4)), ("k", (5, 4)), ("v", (5, 6)))
     }
-    numbers = [-np.inf, np.inf, np.nan, np.finfo(np.float32).min, np.finfo(np.float32).max, 0.0]
+    numbers: list[float] = [-np.inf, np.inf, np.nan, float(np.finfo(np.float32).min), float(np.finfo(np.float32).max), 0.0]
     for whole, part in itertools.product(numbers, numbers):
         mask = rng.normal(size=(3, 1, 3, 5)).astype(np.float32)
         mask[0, :, 0], mask[1, :, 1, 2:] = whole, part
