@@ -77,6 +77,9 @@ SoftplusExp (float[ROWS,768] x) => (y) <float o = {1}>
     { r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n) s = Add(e, o) l = Log(s) y = Add(r, l) }
 SoftsignAbs (float[ROWS,768] x) => (y) <float one = {1}> { a = Abs(x) s = Add(one, a) y = Div(x, s) }
 ThresholdedRelu (float[ROWS,768] x) => (y) <float t = {0.5}, float z = {0}> { c = Greater(x, t) y = Where(c, x, z) }
+PadsAdd (float[ROWS,768] x, float[ROWS,768] z) => (y) <int64[4] p = {0, 0, 0, 768}, int64[4] q = {0, 768, 0, 0}>
+    { s = Pad(x, p) t = Pad(z, q) y = Add(s, t) }
+TransposeReshape (float[ROWS,1,768] x) => (y) { r = Relu(x) t = Transpose <perm = [1, 0, 2]> (r) y = Sigmoid(t) }
 MulAddMul (float[ROWS,768] x, float[768] A, float[768] B, float[768] C) => (y) { t = Mul(x, A) u = Add(B, t) y = Mul(u, C) }
 PowHalf (float[ROWS,768] x) => (y) <float h = {0.5}> { a = Abs(x) y = Pow(a, h) }
 PowTwo (float[ROWS,768] x) => (y) <float two = {2}> { y = Pow(x, two) }

@@ -67,6 +67,15 @@ def is_given_size(g: GraphView, dim: Dim) -> bool:
     return low is not None and low >= 1
 
 
+def may_be_empty(g: GraphView, dims: Sequence[Dim]) -> str:
+    """The assumption without which one of these axes may be empty, as kernels refuse it; ``""`` if none may be."""
+    dim = next((dim for dim in dims if not is_nonzero(dim) and not is_given_size(g, dim)), None)
+    if dim is None:
+        return ""
+    unknown = isinstance(dim, SymbolicDim) and dim.is_anonymous
+    return "an axis of unknown length may be empty" if unknown else f"an axis may be empty, unless {dim} >= 1 is assumed"
+
+
 def find_run(shape: Shape, wanted: Sequence[Dim]) -> int | None:
     """First position at which a shape contains the wanted dimensions in a row."""
     count = len(wanted)

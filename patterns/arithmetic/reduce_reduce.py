@@ -1,8 +1,9 @@
 from typing import Final
 
-from xoptim.facts.dims import is_nonzero
 from xoptim.facts.dtypes import FLOATS
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._shapes import may_be_empty
 
 _OPERATORS: Final = ("ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
 """Reductions that may run over some axes first and over others later."""
@@ -31,8 +32,10 @@ class ReduceReducePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
-        if shape is None or not all(map(is_nonzero, shape)):  # (1)
-            return self.none(m.nodes[0], msg="an axis may be empty")
+        if shape is None:  # (1)
+            return self.none(m.nodes[0], msg="the shape is unknown")
+        if reason := may_be_empty(g, shape):  # (1)
+            return self.none(m.nodes[0], msg=reason)
         rank = len(shape)
         first = {axis % rank for axis in m.first}
         left = range(rank) if m.keepdims else [axis for axis in range(rank) if axis not in first]

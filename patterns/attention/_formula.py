@@ -1,11 +1,10 @@
 """The formula of attention: its parts, their shapes, and its scale."""
 
-from xoptim.facts.dims import Dim, is_nonzero
 from xoptim.facts.info import Shape
 from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol
 
 from .._factors import scaled
-from .._shapes import broadcasts_to, is_given_size
+from .._shapes import broadcasts_to
 
 
 def scores_of(g: PatternBuilder, q: Symbol, keys: Symbol, factor: Scalar, s: Scalar) -> Symbol:
@@ -61,8 +60,3 @@ def heads_in(g: GraphView, packed: str, split: Shape | None) -> int | None:
     if not isinstance(heads, int) or not isinstance(size, int):
         return None
     return heads if g.try_infer_shape(packed) == (batch, length, heads * size) else None
-
-
-def is_there(g: GraphView, dim: Dim) -> bool:
-    """Whether an axis is known not to be empty, or a caller gives it: the kernels refuse an empty one."""
-    return is_nonzero(dim) or is_given_size(g, dim)

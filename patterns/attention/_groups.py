@@ -35,12 +35,16 @@ def places_of(count: int, heads: int) -> np.ndarray:
 def shared_heads(g: GraphView, name: str) -> Shared | None:
     """The heads that are repeated in groups of equal size, in order, to give a tensor (batch, heads, length, size).
 
-    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape.
+    Gather repeats them, or Unsqueeze, Expand (or Tile) and Reshape; Expand (or Tile) alone a single head.
     """
     shape, node = g.try_infer_shape(name), g.node_before(name)
-    if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or not is_op(node, "Gather", "Reshape"):
+    if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or node is None:
         return None
-    found = _gathered(g, node, shape[1]) if is_op(node, "Gather") else _expanded(g, node, shape)
+    if is_op(node, "Expand", "Tile"):
+        source = g.try_infer_shape(node.input[0])
+        found = None if source is None or source[1:2] != (1,) else Shared(node.input[0], source)
+    else:
+        found = _gathered(g, node, shape[1]) if is_op(node, "Gather") else _expanded(g, node, shape)
     if found is None or len(found.shape) != 4 or found.shape != (shape[0], found.shape[1], *shape[2:]):
         return None
     return found
@@ -55,7 +59,7 @@ def _gathered(g: GraphView, node: Node, heads: int) -> Shared | None:
 
 
 def _expanded(g: GraphView, node: Node, shape: Shape) -> Shared | None:
-    expand = g.node_before(node.input[0])
+    expand = g.node_before(node.input[0]) if is_op(node, "Reshape") else None
     if not is_op(expand, "Expand", "Tile") or not reshapes_as_inferred(g, node):
         return None
     alone, expanded = g.node_before(expand.input[0]), g.try_infer_shape(node.input[0])

@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float, is_integer
 from xoptim.facts.info import Shape
+from xoptim.facts.shapes import broadcast_all
 from xoptim.match import GraphView, PatternRewriter
 
 from .._nodes import is_op
@@ -98,6 +99,21 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
     return all(size in (1, wanted) for size, wanted in zip(mask[-2::-1], scores[-2::-1], strict=False))
 
 
+def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
+    """Whether masks broadcast to the scores. Their last axes or that of the keys prove the number of keys."""
+    shapes = [g.try_infer_shape(name) for name in masks]
+    if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
+        return False
+    return g.get_shape(values)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
+
+
+def stretched_by(g: GraphView, masks: Sequence[str], scores: Shape, q: str, swapped: str) -> list[tuple[Source, ...]]:
+    """The sources of the numbers of queries and keys, empty where the sum of the masks has this number."""
+    shape = broadcast_all([g.try_infer_shape(name) for name in masks]) or ()
+    queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, q, 2)
+    return [queries, () if shape[-1:] == scores[-1:] else sources_of(g, swapped, 3)]
+
+
 def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple[Source, ...]:
     """Axes of tensors whose lengths add up to the length of an axis, the highest that are found above it.
 
@@ -114,16 +130,24 @@ def sources_of(g: GraphView, name: str, axis: int, depth: int = _DEPTH) -> tuple
     return ((name, axis),)
 
 
-def write_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
+def write_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]], *, marked: bool = False) -> str:
     """A mask of 32 bits as onnxruntime's kernels take it: at least two axes, the numbers of queries and keys written out.
 
     They return zeros for a row whose mask has the lowest number of its type everywhere, as if it were -infinity, where ONNX
-    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity. ``stretched`` has
-    the sources of the numbers of queries and keys, empty where the mask has this number.
+    gives all keys the same weight. A factor one step below 1 avoids that number, and keeps 0 and -infinity. A row that is
+    -infinity everywhere is NaN by the formula: where it is to be ``marked``, the factor is NaN beside it. (It is NaN beside a
+    row with infinity or NaN too, for which the kernels and the formula give NaN anyway.) ``stretched`` is as in `stretch_mask`.
     """
-    array = g.get_computed_constant(mask)
-    if array is None or (array == np.finfo(np.float32).min).any():
-        mask = g.op.Mul(mask, np.nextafter(np.float32(1), np.float32(0)))
+    array, step = g.get_computed_constant(mask), np.nextafter(np.float32(1), np.float32(0))
+    if marked:
+        mask = g.op.Mul(mask, g.op.Add(g.op.Mul(g.op.ReduceMax(mask, axes=[-1], keepdims=1), 0.0), step))
+    elif array is None or (array == np.finfo(np.float32).min).any():
+        mask = g.op.Mul(mask, step)
+    return stretch_mask(g, mask, stretched)
+
+
+def stretch_mask(g: PatternRewriter, mask: str, stretched: Sequence[tuple[Source, ...]]) -> str:
+    """A mask with the numbers of queries and keys, whose sources are given, empty where the mask has this number."""
     if not any(stretched):
         return mask
     parts = [_length(g, sources) for sources in stretched]

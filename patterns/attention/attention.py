@@ -7,13 +7,14 @@ from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
-from xoptim.facts.shapes import broadcast_all
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import Scalar, Symbol
 
-from ._formula import heads_in, is_there, merged_heads, scale_of, scores_of, scores_shape
+from .._nodes import is_op
+from .._shapes import may_be_empty
+from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
 from ._groups import shared_heads
-from ._mask import Source, fits_scores, is_finite_mask, lies_between, sources_of, write_mask
+from ._mask import has_keys, is_finite_mask, lies_between, stretched_by, write_mask
 
 _LONGEST: Final = 1024
 """Number of keys above which the operator is slower than its formula on onnxruntime's CPU provider."""
@@ -26,7 +27,8 @@ class AttentionPattern(EasyPatternOptimization):
 
     What: one operator instead of four to seven; scale and mask may be absent. Two terms, such as a bias of positions and a
     mask of tokens, are added up first, once for all layers. A mask with one row for all queries is
-    repeated for each of them, as onnxruntime requires it; all attentions of a model share the copy.
+    repeated for each of them, as onnxruntime requires it; all attentions of a model share the copy. A row of the mask that
+    may be -infinity everywhere becomes NaN: it is NaN in the formula, but 0 in onnxruntime's operator.
     Why: the scores are neither stored nor read four times. One thread of onnxruntime's CPU provider takes 0.60 of the time for
     16 queries and keys, 0.68 for 64, 0.80 for 128, 0.91 for 512, 0.83 for 1024, and 1.08 for 2048 (8 heads of 64, merged
     before and after); with a mask 0.61, 0.67, 0.76, 0.73, 0.86 and 1.01; for one query 0.48 with 64 keys and 0.37 with 512.
@@ -36,9 +38,11 @@ class AttentionPattern(EasyPatternOptimization):
     3. the number of keys is known, and greater than 1024. (Heads that serve several heads of queries each are faster with any
        number: two layers with 2048 keys take 0.72 to 0.84 of the time.)
     4. the factor is not a positive number, or has more than four axes.
-    5. the mask does not broadcast to the scores, or may be infinite: a fully masked row is NaN in the formula, 0 in Attention.
+    5. the mask does not broadcast to the scores.
     6. of two terms, the first may hold numbers beyond 64, or the second above 64: their sum is rounded in another way.
-    7. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses more digits than the formula.
+    7. a row of the mask may be -infinity everywhere, and the heads of the result are not merged: the operator is slower then,
+       1.04 to 1.28 of the time for 4 to 128 queries and keys (with merged heads 0.73 to 0.94, and 0.28 for one query).
+    8. the provider has no kernel, or the type is not a 32-bit float: the kernel for 16 bits loses more digits than the formula.
     """
 
     phase = "specialize"
@@ -76,48 +80,41 @@ class AttentionPattern(EasyPatternOptimization):
         scores = scores_shape(g, m.q, swapped, m.v)
         if scores is None or (m.layout == 2 and heads_in(g, m.k, self._unswapped(g, swapped)) is None):  # (1)
             return self.none(product, msg="the shapes are unknown, or an attention has others")
-        if not all(is_there(g, dim) for dim in (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
-            return self.none(product, msg="an axis may be empty")
+        if reason := may_be_empty(g, (*scores, *g.get_shape(m.q), *g.get_shape(m.v))):  # (2)
+            return self.none(product, msg=reason)
         if isinstance(scores[-1], int) and scores[-1] > _LONGEST and shared_heads(g, m.v) is None:  # (3)
             return self.none(product, msg="more keys than the operator is fast for")
         scale = scale_of(g, m, m.q)
         if scale is None:  # (4)
             return self.none(product, msg="the scale is not a positive number, or adds axes")
         if not self._can_mask(g, m, scores):  # (5)
-            return self.none(product, msg="the mask does not have the shape of the scores, or may hold infinities")
-        if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (7)
+            return self.none(product, msg="the mask does not have the shape of the scores, or its numbers may be large")
+        if g.try_infer_type(m.q) != TensorProto.FLOAT or not runs(g, "Attention", m.q):  # (8)
             return self.none(product, msg="no kernel that is precise for the type")
+        if self.marked(g, m) and not _is_merged(g, m.outputs[0]):  # (7)
+            return self.none(product, msg="a query may have no keys at all, and the heads of the result are not merged")
         heads = [0, 0, *g.get_shape(swapped)[1:3]] if m.layout == 2 else []
-        return m.derive(scale=scale, split=heads if m.layout else None, stretched=self._stretched(g, m, swapped, scores))
-
-    def _stretched(self, g: GraphView, m: Match, swapped: str, scores: Shape) -> list[tuple[Source, ...]]:
-        """The sources of the numbers of queries and keys, empty where the mask has this number."""
-        shape = broadcast_all([g.try_infer_shape(name) for name in self.masks(m)]) or ()
-        queries = () if shape[-2:-1] == scores[-2:-1] else sources_of(g, m.q, 2)
-        return [queries, () if shape[-1:] == scores[-1:] else sources_of(g, swapped, 3)]
+        stretched = stretched_by(g, self.masks(m), scores, m.q, swapped)
+        changes = {"stretched": stretched, "marked": self.marked(g, m)}
+        return m.derive(scale=scale, split=heads if m.layout else None, changes=changes)
 
     def _unswapped(self, g: GraphView, swapped: str) -> Shape:
         batch, heads, size, keys = g.get_shape(swapped)
         return batch, heads, keys, size
 
     def _can_mask(self, g: GraphView, m: Match, scores: Shape) -> bool:
-        """Whether the masks can be an operand. Either last axis proves that they have as many keys as there are, or one."""
-        masks = self.masks(m)
-        shapes = [g.try_infer_shape(name) for name in masks]
-        if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
-            return False
+        """Whether the masks can be an operand."""
         if m.get("two_terms") and not (lies_between(g, m.bias, -_USUAL, _USUAL) and lies_between(g, m.mask, -math.inf, _USUAL)):
             return False  # (6) a bias, whichever of them it is, is added to the other term instead of to the scores
-        known = g.get_shape(m.v)[2] == scores[-1] or all(shape[-1] in (1, scores[-1]) for shape in shapes if shape)
-        return known and all(self.is_mask(g, name) for name in masks)
+        return has_keys(g, self.masks(m), scores, m.v)
 
     def masks(self, m: Match) -> list[str]:
         """The operands that hide scores."""
         return [*([m.bias] if m.get("two_terms") else []), m.mask] if m.masked else []
 
-    def is_mask(self, g: GraphView, name: str) -> bool:
-        """Whether the elements of a mask are known to be numbers that the operator treats as the formula does."""
-        return is_finite_mask(g, name)
+    def marked(self, g: GraphView, m: Match) -> bool:
+        """Whether rows of the mask that are -infinity everywhere must be marked, as there may be some."""
+        return not all(is_finite_mask(g, name) for name in self.masks(m))
 
     def replacement(self, g: PatternRewriter, match: Match) -> Any:
         if match.get("two_terms"):
@@ -133,14 +130,14 @@ class AttentionPattern(EasyPatternOptimization):
         mask: str | None,
         scale: float,
         split: list[int] | None,
-        stretched: list[tuple[Source, ...]],
+        changes: dict[str, Any],
     ) -> str:
         # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved.
         if split:
             k = g.op.Reshape(k, np.array(split, dtype=np.int64))
         if split is not None:
             k = g.op.Transpose(k, perm=[0, 2, 1, 3])
-        return g.op.Attention(q, k, v, mask and write_mask(g, mask, stretched), scale=scale)
+        return g.op.Attention(q, k, v, mask and write_mask(g, mask, **changes), scale=scale)
 
     _start = "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) => (float[b,2,s,4] y)"
     _given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
@@ -148,6 +145,7 @@ class AttentionPattern(EasyPatternOptimization):
         "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, bool[b,1,3,5] c, int64[2,3,5] i) => "
         "(float[b,2,3,6] y) <float[3] t = {1, -2, 0.5}, float zero = {0}, float low = {-10000}"
     )
+    _masked = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, float[b,1,3,5] m) => (float[b,3,2,6] y)"
     examples: ClassVar[Sequence[Example]] = (
         Example(
             f"{_start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
@@ -176,4 +174,18 @@ class AttentionPattern(EasyPatternOptimization):
             opset=23,
             ranges=(("i", 0, 2),),
         ),
+        Example(
+            f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(m, a) "
+            "w = Softmax <axis = -1> (e) o = MatMul(w, v) y = Transpose <perm = [0, 2, 1, 3]> (o) }",
+            f"{_masked} <float step = {{0.99999994}}, float zero = {{0}}, int64[1] i = {{-1}}> "
+            "{ r = ReduceMax <keepdims = 1> (m, i) n = Mul(r, zero) f = Add(n, step) l = Mul(m, f) "
+            "o = Attention <scale = 1.0> (q, k, v, l) y = Transpose <perm = [0, 2, 1, 3]> (o) }",
+            opset=23,
+        ),
     )
+
+
+def _is_merged(g: GraphView, name: str) -> bool:
+    """Whether the heads of a result (batch, heads, length, size) are moved behind the length, as before they are merged."""
+    node = g.next_node(name)
+    return is_op(node, "Transpose") and node.attribute.get("perm") == [0, 2, 1, 3]

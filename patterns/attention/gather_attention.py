@@ -8,7 +8,8 @@ from ._groups import Shared, shared_heads
 class GatherAttentionPattern(EasyPatternOptimization):
     """Attention(q, Gather(k, 0, 0, 1, 1), Gather(v, 0, 0, 1, 1)) → Attention(q, k, v)
 
-    What: groups of queries share a head of the keys and values; Unsqueeze, Expand or Tile, and Reshape repeat them too.
+    What: groups of queries share a head of the keys and values; Unsqueeze, Expand or Tile, and Reshape repeat them too,
+    and Expand or Tile alone a single head.
     Why: two copies of every key and value less; the operator supports groups.
     Refuses when:
     1. the heads are not repeated in groups of one size, as many in all as there are heads of queries.
@@ -44,4 +45,10 @@ class GatherAttentionPattern(EasyPatternOptimization):
     _expanded = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
     _before = f"{_single} <{_numbers}> {{ {_expanded.format('k')} {_expanded.format('v')} y = Attention(q, kr, vr) }}"
     _after = f"{_single} <int64[1] a = {{1}}> {{ p = Unsqueeze(k, a) w = Unsqueeze(v, a) y = Attention(q, p, w) }}"
-    examples = Example.pairs(f"{_start} {_body}", f"{_start} {{ y = Attention(q, k, v) }}", _before, _after, opset=23)
+    examples = Example.pairs(
+        *(f"{_start} {_body}", f"{_start} {{ y = Attention(q, k, v) }}", _before, _after),
+        "agraph (float[b,6,s,4] q, float[b,1,t,4] k, float[b,1,t,4] v) => (float[b,6,s,4] y) "
+        "<int64[4] e = {1, 6, 1, 1}> { p = Expand(k, e) w = Expand(v, e) y = Attention(q, p, w) }",
+        "{ y = Attention(q, k, v) }",
+        opset=23,
+    )

@@ -23,7 +23,7 @@ class GuardedAttentionPattern(AttentionPattern):
     of the time for one query and key, 0.95 for 16 and 64, 0.85 for 128, and 0.79 for 512 (8 heads of 64); with keys of earlier
     calls 0.93 for one query and 512 keys and 0.83 for 2048; where 4 heads of keys serve 32 of queries, 0.30 and 0.21.
     Refuses when:
-    1. `Attention` refuses, but for infinities in the mask.
+    1. `Attention` refuses.
     2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is slower than the formula below
        128 keys then. Keys and values that are joined with earlier ones, or serve several heads of queries, may have four axes.
     3. such keys and values are not known to have one length, as `ConcatAttention` requires, nor are heads repeated.
@@ -57,16 +57,16 @@ class GuardedAttentionPattern(AttentionPattern):
             return self.none(product, msg="earlier keys and values may differ in number")
         return super().validate_mapping(g, m) and m.derive(packed=None, joined=joined)  # (1)
 
-    def is_mask(self, g: GraphView, name: str) -> bool:
+    def marked(self, g: GraphView, m: Match) -> bool:
         """Whatever the mask makes NaN, the guard makes 0."""
-        return True
+        return False
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
         # The weights of a query are all NaN, or none is.
         mask = match.mask if match.masked else None
         if match.get("two_terms"):
             mask = g.op.Add(match.bias, mask)
-        mask = mask and write_mask(g, mask, match.stretched)
+        mask = mask and write_mask(g, mask, **match.changes)
         size, merged = g.get_shape(match.v)[3], np.array([0, 0, g.get_shape(match.outputs[0])[2]])
         if match.packed is None:
             keys, values = match.joined

@@ -17,16 +17,16 @@ _ABSORBING: Final = -1e30
 class MaskedAttentionPattern(AttentionPattern):
     """Softmax(Where(c, q · kᵀ · scale, low) + mask) · v → Attention(q, k, v, Where(c, 0, low) + mask)
 
-    What: what `Attention` does, where scores are replaced instead of lowered, where c holds or does not; masks may be infinite.
+    What: what `Attention` does, where scores are replaced instead of lowered, where c holds or does not.
     Why: as `Attention`. It is not in the default preset, because it assumes that queries and keys are finite: the formula may
     replace a NaN in keys that are masked. The operator gives 0, not NaN, where all keys of a query are masked by -infinity.
     Refuses when:
-    1. `Attention` refuses, but for -infinity in the mask.
+    1. `Attention` refuses, or the mask may be NaN or +infinity.
     2. the number in place of scores is not -1e30 or less, or it has more axes than they have.
     """
 
     exactness: ClassVar[Exactness] = "finite"
-    priority = 1
+    before = ("Attention",)
 
     def scores(self, g: PatternBuilder, q: Symbol, k: Symbol, factor: Scalar, s: Scalar) -> Symbol:
         scores = super().scores(g, q, k, factor, s)
@@ -40,15 +40,15 @@ class MaskedAttentionPattern(AttentionPattern):
             number = g.get_constant_scalar(m.low)
             if number is None or not number <= _ABSORBING or not broadcasts_to(g, m.low, m.q):  # (2)
                 return False
-        return super()._can_mask(g, m, scores)  # (1)
+        return super()._can_mask(g, m, scores) and all(is_mask(g, name) for name in self.masks(m))  # (1)
 
     def masks(self, m: Match) -> list[str]:
         """The condition too."""
         return [*super().masks(m), *([m.c] if m.hidden else [])]
 
-    def is_mask(self, g: GraphView, name: str) -> bool:
-        """A mask may be -infinity."""
-        return is_mask(g, name)
+    def marked(self, g: GraphView, m: Match) -> bool:
+        """No query is masked entirely by -infinity."""
+        return False
 
     def replacement(self, g: PatternRewriter, match: Match) -> str:
         # The mask is the sum of all that is added to the scores.

@@ -5,21 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.facts.errors import Declined
+from xoptim.facts.info import Shape
 from xoptim.match import GraphView
 
 from .._folding import Array, constant, doubles, rounded
+from .._shapes import uniform_value
 
 
-def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> tuple[int, ...] | None:
-    """Lengths of the last axes when a reduction is over just these and they are positive numbers, else ``None``."""
+def trailing_shape(g: GraphView, x: str, axes: Sequence[int]) -> Shape | None:
+    """Lengths of the last axes when a reduction is over just these, else ``None``."""
     shape = g.try_infer_shape(x)
     if shape is None or not axes:
         return None
     first = len(shape) - len(axes)
     if sorted(axis % len(shape) for axis in axes) != list(range(first, len(shape))):
         return None
-    lengths = tuple(d for d in shape[first:] if isinstance(d, int) and d > 0)
-    return lengths if len(lengths) == len(axes) else None
+    return shape[first:]
 
 
 def same_trailing(g: GraphView, parameter: str, like: str, x: str) -> bool:
@@ -41,18 +42,17 @@ def multiplied(g: GraphView, parameter: str, factor: str) -> Array | str:
     """A parameter of a normalization times a factor that `same_trailing` accepts.
 
     Returns:
-        A constant; or the factor when it is computed and the parameter is all ones.
+        A constant; or the factor when either of them is computed and the parameter is all ones.
 
     Raises:
         Declined: when neither applies, or the constant leaves the range of its type.
     """
-    if not g.is_constant(parameter):
-        raise Declined(f"{parameter!r} is not constant")
-    given = constant(g, parameter)
-    if not g.is_constant(factor):
-        if not (given == 1).all():
-            raise Declined(f"{factor!r} is not constant, and the scale is not 1")
+    if not g.is_constant(factor) or not g.is_constant(parameter):
+        number = uniform_value(g, parameter)
+        if number is None or number != 1 or g.try_infer_shape(factor) != g.try_infer_shape(parameter):
+            raise Declined(f"{factor!r} or {parameter!r} is not constant, and the scale is not 1")
         return factor
+    given = constant(g, parameter)
     return rounded(np.asarray(doubles(g, parameter) * doubles(g, factor)).reshape(given.shape), given.dtype)
 
 

@@ -1,17 +1,22 @@
 """Normalizations, spelled out."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.info import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import Constant, Scalar, Symbol
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded
+from .._shapes import may_be_empty
 from ._trailing import trailing_shape
+
+_RANGES: Final = 15
+"""Operator set in which a Shape may have a range."""
 
 
 class _NormalizationFormula(EasyPatternOptimization):
@@ -39,8 +44,14 @@ class _NormalizationFormula(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = trailing_shape(g, m.x, m.axes)
         if shape is None:  # (1)
+            return self.none(m.nodes[0], msg="not over the last axes")
+        if reason := may_be_empty(g, shape):  # (1)
+            return self.none(m.nodes[0], msg=reason)
+        known = [length for length in shape if isinstance(length, int)]
+        if len(known) < len(shape) and g.opsets.get("", 1) < _RANGES:  # (1)
             return self.none(m.nodes[0], msg="not over last axes of known lengths")
-        return self.has_number(g, m) and m.derive(ones=np.ones(shape, numpy_dtype(g.try_infer_type(m.x))))
+        ones = np.ones(known if len(known) == len(shape) else 1, numpy_dtype(g.try_infer_type(m.x)))
+        return self.has_number(g, m) and m.derive(ones=ones, lengths=shape)
 
     def has_number(self, g: GraphView, m: Match) -> bool | None:
         """Derive the number that is added, 0 without one; require a kernel."""
@@ -51,8 +62,16 @@ class _NormalizationFormula(EasyPatternOptimization):
             return self.none(m.nodes[-1], msg="no kernel for the type")
         return m.derive(number=number or 0.0)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, ones: Array, number: float) -> str:
-        return str(getattr(g.op, self.operator)(x, ones, axis=-ones.ndim, epsilon=number))
+    def scale(self, g: PatternRewriter, x: str, ones: Array, lengths: Shape) -> Array | str:
+        """The scale 1 of the lengths of the last axes."""
+        if ones.shape == lengths:
+            return ones
+        filled: str = g.op.ConstantOfShape(g.op.Shape(x, start=-len(lengths)), value=numpy_helper.from_array(ones))
+        return filled
+
+    def apply_pattern(self, g: PatternRewriter, x: str, ones: Array, lengths: Shape, number: float) -> str:
+        scale = self.scale(g, x, ones, lengths)
+        return str(getattr(g.op, self.operator)(x, scale, axis=-len(lengths), epsilon=number))
 
 
 class _DistanceFormula(_NormalizationFormula):
@@ -83,16 +102,17 @@ class _LayerNormalization(_DistanceFormula):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if not super().validate_mapping(g, m):
             return None
-        if m.between and {g.static_shape(m.scale), g.static_shape(m.bias)} != {m.ones.shape}:  # (4)
+        if m.between and {g.try_infer_shape(m.scale), g.try_infer_shape(m.bias)} != {m.lengths}:  # (4)
             return self.none(m.nodes[-1], msg="scale and bias do not have the shape of the normalized axes")
         if m.between:
             rounded(doubles(g, m.scale), m.ones.dtype)  # a guard only (4)
         return True
 
     def apply_pattern(  # type: ignore[override]
-        self, g: PatternRewriter, x: str, scale: str | None, bias: str | None, ones: Array, number: float
+        self, g: PatternRewriter, x: str, scale: str | None, bias: str | None, ones: Array, lengths: Shape, number: float
     ) -> str:
-        return g.op.LayerNormalization(x, scale or ones, bias, axis=-ones.ndim, epsilon=number)
+        scale_or_ones = scale or self.scale(g, x, ones, lengths)
+        return g.op.LayerNormalization(x, scale_or_ones, bias, axis=-len(lengths), epsilon=number)
 
 
 class LayerNormalizationPattern(_LayerNormalization):
@@ -102,8 +122,7 @@ class LayerNormalizationPattern(_LayerNormalization):
     x · a + (bias - mean · a) with a = scale / √(...), as TensorFlow writes it.
     Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the means are not both over the last axes, or the lengths of these axes are not known (the operator needs a scale of
-       these lengths, and onnxruntime's kernel refuses an empty axis, for which the formula gives an empty result).
+    1. the means are not both over the last axes, or one of these may be empty, which onnxruntime's kernel refuses.
     2. epsilon is not a positive number; without it equal numbers give NaN or not, depending on how the means are rounded.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
     4. scale and bias, where they come in between, do not have the shape of the last axes, or the scale is not a constant of
@@ -144,7 +163,8 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
     Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider, where onnxruntime does not make it itself; and
     `LayerNormalizationRowPattern` needs it.
     Refuses when:
-    1. the means are not both over the last axes, or the lengths of these axes are not known.
+    1. the means are not both over the last axes, one of these may be empty, which onnxruntime's kernel refuses, or their
+       lengths are not known below operator set 15: the scale needs a Shape of them.
     2. epsilon is not a positive number.
     3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
     4. scale and bias, where they come in between, do not have the shape of the last axes, or the scale is not a constant of
@@ -232,8 +252,7 @@ class RMSNormalizationPattern(_MeanSquareFormula):
     What: one operator instead of six, with or without epsilon; `RMSNormalizationMulPattern` merges a factor of the result.
     Why: measured 2.3 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the mean is not over the last axes, or the lengths of these axes are not known (the operator needs a scale of these
-       lengths, and onnxruntime's kernel refuses an empty axis, for which the formula gives an empty result).
+    1. the mean is not over the last axes, or one of these may be empty, which onnxruntime's kernel refuses.
     2. epsilon is there, but is not a positive number.
     3. the provider has no kernel for the type, or the operator would compute in less than its precision.
     """
@@ -253,6 +272,10 @@ class RMSNormalizationPattern(_MeanSquareFormula):
         "agraph (float[a,4] x) => (float[a,4] y) <float one = {1}, float e = {0.001}, int64[1] i = {1}> "
         "{ q = Mul(x, x) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) r = Div(one, s) y = Mul(r, x) }",
         _after,
+        "agraph (float[a,b] x) => (float[a,b] y) <float e = {0.001}, int64[1] i = {-1}> "
+        "{ q = Mul(x, x) m = ReduceMean(q, i) v = Add(m, e) s = Sqrt(v) y = Div(x, s) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { n = Shape <start = -1> (x) "
+        "one = ConstantOfShape <value = float[1] {1}> (n) y = RMSNormalization <axis = -1, epsilon = 0.001> (x, one) }",
         opset=23,
     )
 
@@ -265,7 +288,8 @@ class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
     From operator set 23 on RMSNormalization replaces it.
     Why: measured 2.3 times faster on onnxruntime's CPU provider.
     Refuses when:
-    1. the mean is not over the last axes, or the lengths of these axes are not known.
+    1. the mean is not over the last axes, one of these may be empty, which onnxruntime's kernel refuses, or their lengths
+       are not known below operator set 15: the scale needs a Shape of them.
     2. epsilon is there, but is not a positive number.
     3. the provider has no kernel for the type, or the operator would compute in less than its precision.
     """

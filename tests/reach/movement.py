@@ -117,8 +117,26 @@ THEME = Theme(
             "Transpose",
             ("CastMovementCast",),
         ),
+        Row(
+            "Transpose(Relu(Transpose(x)) + b) between convolutions → Relu(x) + b",
+            "agraph (float[1,3,8,8] x, float[4,3,3,3] w, float[4,4,3,3] v) => (float[1,4,4,4] y) <float[4] b = {1, 2, 3, 4}> "
+            "{ c = Conv(x, w) t = Transpose <perm = [0, 2, 3, 1]> (c) r = Relu(t) a = Add(r, b) "
+            "u = Transpose <perm = [0, 3, 1, 2]> (a) y = Conv(u, v) }",
+            "Add Conv Conv Relu",
+            ("TransposeRegion",),
+        ),
+        Row(
+            "Transpose(x) of (1, n) or (n, 1) → Reshape(x)",
+            "agraph (float[1,n] x) => (float[n,1] y) { y = Transpose(x) }",
+            "Reshape",
+            ("TransposeReshape",),
+        ),
     ),
     refused=(
+        Refused(
+            "Transpose(x) of (b, 1, n, c) by [0, 2, 1, 3] → Reshape(x) where b and n are not known",
+            "A Reshape infers no size beside an empty axis, which a Transpose allows.",
+        ),
         Refused(
             "Transpose(Cast(x, to = float)) → Cast(Transpose(x), to = float)",
             "On a CPU, onnxruntime computes float16 in 32 bits and leaves out the rounding before a Cast to float, but not "

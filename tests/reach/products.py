@@ -173,6 +173,28 @@ THEME = Theme(
             "Add Flatten MatMul",
             ("MatMulReshapeBatchNormalization",),
         ),
+        Row(
+            "((x · a + b) · c + d) · e + f, and forms with quotients and differences → x · a' + b'",
+            "agraph (float[n,3,4] x) => (float[n,3,4] y) <float[4] a = {1, 2, 3, 4}, float[4] b = {4, 3, 2, 1}, float c = {2}, "
+            "float[3,4] d = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}, float[4] e = {2, 3, 4, 5}, float[3,1] f = {1, 2, 3}> "
+            "{ p = Div(x, a) q = Sub(p, b) r = Div(q, c) s = Sub(d, r) t = Mul(s, e) y = Add(t, f) }",
+            "Add Mul",
+            ("MulAddMul", "AddAdd"),
+        ),
+        Row(
+            "Pad(x, 0) + Pad(z, 0) of parts of an axis → Concat(x, z)",
+            "agraph (float[n,3] x, float[n,5] z) => (float[n,8] y) <int64[4] p = {0, 0, 0, 5}, int64[4] q = {0, 3, 0, 0}> "
+            "{ s = Pad(x, p) t = Pad(z, q) y = Add(s, t) }",
+            "Concat",
+            ("PadsAdd",),
+        ),
+        Row(
+            "ReduceSum(ReduceSum(x, 1), 1) of a batch of any size → ReduceSum(x, (1, 2))",
+            "agraph (float[n,3,4,5] x) => (float[n,5] y) <int64[1] i = {1}> "
+            "{ t = ReduceSum <keepdims = 0> (x, i) y = ReduceSum <keepdims = 0> (t, i) }",
+            "ReduceSum",
+            ("ReduceReduce",),
+        ),
     ),
     refused=(
         Refused(
@@ -189,7 +211,15 @@ THEME = Theme(
         ),
         Refused(
             "Sqrt(ReduceSum(x · x)) → ReduceL2(x)",
-            "Measured 1.17 times the time.",
+            "Measured 1.2 (128 rows of 64) to 2.8 times the time (1024 of 256); 0.89 for one row of 64.",
+        ),
+        Refused(
+            "MatMul(x · c, w) where x · c is read elsewhere too → MatMul(x, c · w)",
+            "The product stays for its other readers: measured 0.94 to 1.02 times the time for 1 to 128 rows, no difference.",
+        ),
+        Refused(
+            "(x · a + b) · c for constants a and c along different axes, more than 4096 elements together → x · ac + bc",
+            "The model would be larger; done for fewer (MulAddMul).",
         ),
         Refused(
             "ReduceSum(x · x) → ReduceSumSquare(x)",
@@ -240,10 +270,6 @@ THEME = Theme(
         Refused(
             "MatMul(x, w) + b + z, or x + z + w → Sum",
             "Measured 0.94 to 1.04 times the time: nothing is gained, and runtimes fuse Add with what is around it, not Sum.",
-        ),
-        Refused(
-            "Pad(x, 0) + Pad(z, 0) of parts of an axis → Concat(x, z)",
-            "No place in 109 optimized models, counted by `xopt mine`. Measured 0.4 to 0.5 times the time.",
         ),
         Refused(
             "Einsum of two matrices kept, for fewer nodes → MatMul with Reshape and Transpose",

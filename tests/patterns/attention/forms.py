@@ -111,6 +111,14 @@ INFINITE: Final = {
 }
 """Masks of -infinity; a row that the last one hides as a whole is NaN."""
 
+GIVEN: Final = {
+    "given": "masked = Add(scaled, hiding)",
+    "given, for each head": "masked = Add(scaled, heads_hiding)",
+    "given Booleans": "bias = Where(seen_keys, zero, infinite) masked = Add(scaled, bias)",
+    "given Booleans, lowest": "bias = Where(seen_keys, zero, low) masked = Add(scaled, bias)",
+}
+"""Masks that the caller gives, of numbers or of Booleans."""
+
 GUARD: Final = "odd = IsNaN(unguarded) weights = Where(odd, zero, unguarded)"
 FINITE_MASKS: Final = {
     "scores replaced": f"{PADDING} there = Cast <to = 9> (padded) masked = Where(there, scaled, low)",

@@ -55,7 +55,9 @@ def model_of(form: Form, opset: int = 23) -> onnx.ModelProto:
         *_weighted(form),
         "yr = Transpose <perm = [0, 2, 1, 3]> (y4) y = Reshape(yr, whole)" if form.packed else "y = Identity(y4)",
     ]
-    given = f"float[b,n,{wide}] x, int64[b,{'t' if form.past else 'n'}] mask, int64[b,n] positions"
+    keys = "t" if form.past else "n"
+    given = f"float[b,n,{wide}] x, int64[b,{keys}] mask, int64[b,n] positions"
+    given += f", float[b,1,n,{keys}] hiding, float[b,{HEADS},n,{keys}] heads_hiding, bool[b,1,n,{keys}] seen_keys"
     result = "float[b,n,f] y" if form.packed else "float[b,h,n,f] y"
     if form.past:
         cache = f"float[b,{form.groups},p,{SIZE}]"
@@ -88,6 +90,7 @@ def _numbers(form: Form) -> dict[str, np.ndarray | np.generic]:
         "middle": np.array([1, 2]), "minus_one": np.array([-1]), "heads": np.array([HEADS]),
         "size": np.array([SIZE]), "split_q": np.array([0, 0, HEADS, SIZE]), "split_k": np.array([0, 0, form.groups, SIZE]),
         "whole": np.array([0, 0, HEADS * SIZE]), "new": np.array([2]),
+        "all_heads": np.array([1, HEADS, 1, 1]),
         "repeats": np.array([1, 1, HEADS // form.groups, 1, 1]), "regrouped": np.array([0, HEADS, -1, SIZE]),
         "members": np.arange(HEADS) // (HEADS // form.groups),
         "half": np.array([width // 2]), "width": np.array([width]),
@@ -136,6 +139,7 @@ def _repeated(form: Form) -> list[str]:
         "Expand": "{0} = Unsqueeze({1}, new) {0}e = Expand({0}, repeats) {2} = Reshape({0}e, regrouped)",
         "Tile": "{0} = Unsqueeze({1}, new) {0}e = Tile({0}, repeats) {2} = Reshape({0}e, regrouped)",
         "Concat": "{0} = Unsqueeze({1}, new) {0}e = Concat <axis = 2> ({0}, {0}) {2} = Reshape({0}e, regrouped)",
+        "Expand alone": "{2} = Expand({1}, all_heads)",
         "Gather": "{2} = Gather <axis = 1> ({1}, members)",
     }[form.repeat]
     kept = "kr = Transpose <perm = [0, 2, 1, 3]> (kq)"
@@ -148,6 +152,7 @@ def _weighted(form: Form) -> list[str]:
         forms.MASKS,
         forms.MORE_MASKS,
         forms.INFINITE,
+        forms.GIVEN,
         forms.FINITE_MASKS,
         forms.STORED,
         forms.GUARDED,
@@ -200,4 +205,8 @@ def feeds_of(batch: int, length: int, padding: str, past: int = 0, groups: int =
     values = {name: rng.normal(size=(batch, *shape)).astype(np.float32) for name, shape in given.items()}
     # Positions count from the first place that is not padding, as generation with padding on the left gives them.
     positions = np.maximum(mask.cumsum(axis=1) - 1, 0)[:, past:]
-    return {**values, "mask": mask, "positions": positions}
+    seen = np.tril(np.ones((length, total), dtype=bool), past) & (mask[:, None, None] == 1)
+    seen |= np.eye(length, total, past, dtype=bool)  # a query has at least its own key
+    hiding = np.where(seen, rng.normal(size=(batch, HEADS, length, total)), -np.inf).astype(np.float32)
+    masks = {"seen_keys": seen, "hiding": hiding[:, :1], "heads_hiding": hiding}
+    return {**values, **masks, "mask": mask, "positions": positions}

@@ -97,6 +97,33 @@ def test_refusals(name: str) -> None:
     assert "Attention" not in types(optimize(before)), name
 
 
+MARKED = ("mask of -infinity", "sum of a mask and -infinity", "infinite product", "mask of the caller")
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_rows_without_keys_are_marked(name: str) -> None:
+    """Whatever a mask holds, the result is NaN where the formula is, if the heads are merged."""
+    before = formula(**REFUSED[name])
+    before.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["b", 3, 2, 6]))
+    before.graph.node.append(onnx.helper.make_node("Transpose", ["y"], ["z"], perm=[0, 2, 1, 3]))
+    after = optimize(before)
+    assert "Softmax" not in types(after)
+    rng = np.random.default_rng(0)
+    feeds = {
+        name: rng.normal(size=(3, 2, *axes)).astype(np.float32) for name, axes in (("q", (3, 4)), ("k", (5, 4)), ("v", (5, 6)))
+    }
+    numbers: list[float] = [-np.inf, np.inf, np.nan, float(np.finfo(np.float32).min), float(np.finfo(np.float32).max), 0.0]
+    for whole, part in itertools.product(numbers, numbers):
+        mask = rng.normal(size=(3, 1, 3, 5)).astype(np.float32)
+        mask[0, :, 0], mask[1, :, 1, 2:] = whole, part
+        mask[2, :, 2], mask[2, :, 2, 1] = whole, part
+        given = mask if name == "mask of the caller" else np.isfinite(mask)
+        expected = session(before).run(None, {**feeds, "m": given})[0]
+        for level in LEVELS:
+            actual = session(after, level).run(None, {**feeds, "m": given})[0]
+            assert all(each.ok for each in compare_values("z", expected, actual, ComparisonRules("rounding"))), (whole, part)
+
+
 def test_the_formula_of_the_refusals_is_accepted() -> None:
     assert "Attention" in types(optimize(formula()))
     older = formula()

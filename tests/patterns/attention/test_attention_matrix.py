@@ -21,6 +21,7 @@ FUSED: Final = frozenset(("Attention", "GroupQueryAttention", "MultiHeadAttentio
 SHORT: Final = (1, 7, 64)
 LONG: Final = (512,)
 ONE: Final = {"Attention": 1}
+MANY: Final = {"MultiHeadAttention": 1}
 TURNED: Final = {"Attention": 1, "RotaryEmbedding": 2}
 
 
@@ -40,24 +41,41 @@ class Case(NamedTuple):
     reason: str = ""
 
 
+COUNTS: Final = {"equal heads": HEADS, "Expand": GROUPS, "Expand alone": 1}
+"""How heads of keys and values are repeated, and how many there are."""
+
 CASES: Final = {
-    "scaled scores": Case(Form(), older={"MultiHeadAttention": 1}),
-    "divided scores": Case(Form(scores="divided"), older={"MultiHeadAttention": 1}),
-    "scaled queries": Case(Form("multiplied", scores="plain"), older={"MultiHeadAttention": 1}),
-    "both scaled by the root": Case(Form("root", scores="plain"), older={"MultiHeadAttention": 1}),
-    "scale in a weight": Case(Form(scores="plain"), older={"MultiHeadAttention": 1}),
-    "casts": Case(Form(scores="between casts"), older={"MultiHeadAttention": 1}),
+    "scaled scores": Case(Form(), older=MANY),
+    "divided scores": Case(Form(scores="divided"), older=MANY),
+    "scaled queries": Case(Form("multiplied", scores="plain"), older=MANY),
+    "both scaled by the root": Case(Form("root", scores="plain"), older=MANY),
+    "scale in a weight": Case(Form(scores="plain"), older=MANY),
+    "casts": Case(Form(scores="between casts"), older=MANY),
     "capped": Case(Form(scores="capped"), {}, reason="Mul expected"),
-    "keys moved at once": Case(Form(keys="moved"), older={"MultiHeadAttention": 1}),
-    "keys of merged batches": Case(Form(keys="merged batches"), older={"MultiHeadAttention": 1}),
+    "keys moved at once": Case(Form(keys="moved"), older=MANY),
+    "keys of merged batches": Case(Form(keys="merged batches"), older=MANY),
     "four axes": Case(Form(packed=False)),
-    "three axes": Case(Form(bmm=True), older={"MultiHeadAttention": 1}),
+    "three axes": Case(Form(bmm=True), older=MANY),
     **{
-        mask: Case(Form(mask=mask, past="later" in mask, groups=GROUPS if "later" in mask else HEADS))
+        mask: Case(
+            Form(mask=mask, past="later" in mask, groups=GROUPS if "later" in mask else HEADS),
+            older={} if "later" in mask or "then" in mask else MANY,
+        )
         for mask in (*forms.MASKS, *forms.MORE_MASKS)
         if mask != "none"
     },
-    **{mask: Case(Form(mask=mask), {}, reason="may hold infinities") for mask in ("infinite causal", "infinite Trilu")},
+    **{mask: Case(Form(mask=mask), older=MANY) for mask in ("infinite causal", "infinite Trilu")},
+    **{
+        f"{mask}, {heads}, {'past' if past else 'no past'}": Case(
+            Form("root", "swapped", "plain", mask, COUNTS[heads], past=past, repeat=heads),
+            older=MANY if heads == "equal heads" else {},
+        )
+        for mask, heads, past in itertools.product((*forms.GIVEN, "none"), COUNTS, (False, True))
+    },
+    **{
+        f"capped, {mask}": Case(Form(mask=mask, scores="capped"), {}, reason="expected")
+        for mask in ("none", "given", "lowest chosen")
+    },
     **{mask: Case(Form("root", "merged batches", "plain", mask)) for mask in forms.GUARDED},
     "guarded groups": Case(Form("root", "swapped", "plain", "guarded", GROUPS)),
     **{mask: Case(Form(mask=mask), {}, reason="expected") for mask in (*forms.FINITE_MASKS, *forms.STORED)},
@@ -75,8 +93,8 @@ CASES: Final = {
     ),
     "rotary in groups": Case(Form(mask="causal and padding", groups=GROUPS, rotary="stored"), TURNED),
     "guarded rotary in groups": Case(Form("root", "swapped", "plain", "guarded", GROUPS, rotary="halves"), TURNED),
-    "past": Case(Form(past=True)),
-    "past and padding": Case(Form(mask="lowest chosen", past=True)),
+    "past": Case(Form(past=True), older=MANY),
+    "past and padding": Case(Form(mask="lowest chosen", past=True), older=MANY),
     "past in groups": Case(Form(mask="lowest chosen", past=True, groups=GROUPS)),
 }
 FEW: Final = ("both scaled by the root", "causal and padding, later", "guarded groups", "rotary in groups")

@@ -21,7 +21,7 @@ def test_attention_without_a_mask(queries: str, scores: str, keys: str, opset: i
     assert_same(before, after)
 
 
-@pytest.mark.parametrize("form", [Form(mask="lowest chosen"), Form(groups=2), Form(packed=False)])
+@pytest.mark.parametrize("form", [Form(mask="scores replaced"), Form(scores="capped"), Form(groups=2), Form(packed=False)])
 def test_other_forms_are_left_alone(form: Form) -> None:
     assert "MultiHeadAttention" not in types(optimize(model_of(form, 18), patterns="default+onnxruntime"))
 

