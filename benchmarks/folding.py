@@ -45,6 +45,17 @@ def towers(g: Graph, count: int, width: int = 32, rows: int = 1, shared: bool = 
     return g.add("Sum", *(tower(g, x if shared else g.input(rows, width), width) for _ in range(count)))
 
 
+def towers_but_one(g: Graph, count: int = 8, width: int = 32, rows: int = 16, open_weights: bool = True) -> str:
+    """Perceptrons of one input side by side, of which the last has weights that a caller gives, or another activation."""
+    x = g.input(rows, width)
+    like = [tower(g, x, width) for _ in range(count - 1)]
+    y = x
+    for _ in range(3):
+        weights = g.input(width, width) if open_weights else g.weight(width, width)
+        y = g.add("Relu" if open_weights else "Tanh", g.add("Add", g.add("MatMul", y, weights), g.weight(width)))
+    return g.add("Concat", *like, y, axis=1)
+
+
 def shared_weights(g: Graph, count: int = 8, width: int = 32, rows: int = 16) -> str:
     """Perceptrons of an input each; the first layer of all of them has the same weights, and the second one of every two."""
     first, second = g.weight(width, width), [g.weight(width, width) for _ in range(count // 2)]
@@ -170,6 +181,8 @@ CASES: dict[str, Callable[..., str]] = {
     **{f"towers_{count}_wide_of_64_rows": partial(towers, count=count, width=256, rows=64) for count in (2, 8)},
     **{f"inputs_{count}": partial(towers, count=count, shared=False) for count in (2, 8, 64)},
     "towers_8_shared": shared_weights,
+    "towers_7_and_open_weights": towers_but_one,
+    "towers_7_and_another": partial(towers_but_one, open_weights=False),
     "layers_8": one_layer,
     "layers_8_of_128_rows": partial(one_layer, rows=128),
     "branches": branches,
@@ -182,6 +195,7 @@ CASES: dict[str, Callable[..., str]] = {
     "gates": gates,
     "heads": heads,
     "circuit": circuit,
+    "circuit_of_256": partial(circuit, leaves=256, trees=1),
 }
 
 

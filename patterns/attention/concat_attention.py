@@ -15,6 +15,7 @@ class ConcatAttentionPattern(EasyPatternOptimization):
     2. the attention is causal: with earlier keys, queries see other ones.
     3. it has other results already.
     4. the provider has no kernel.
+    5. it is not known that there are as many earlier keys as earlier values: Concat may join them at different places.
     """
 
     phase = "target"
@@ -34,6 +35,10 @@ class ConcatAttentionPattern(EasyPatternOptimization):
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if m.attributes.get("is_causal"):  # (2)
             return self.none(m.nodes[-1], msg="it is causal")
+        shapes = [g.try_infer_shape(name) for name in (m.past_key, m.past_value, m.k, m.v)]
+        past_key, past_value, k, v = (() if shape is None else shape[2:3] for shape in shapes)
+        if past_key != past_value and k != v:  # (5)
+            return self.none(m.nodes[-1], msg="there may be more earlier keys than values, or fewer")
         return not any(m.nodes[-1].output[1:]) or self.none(m.nodes[-1], msg="it has other results")  # (3)
 
     def apply_pattern(

@@ -61,7 +61,7 @@ class FusedMatMulPattern(_TransposedOperand):
         if given.get("transBatchA") or given.get("transBatchB"):
             return self.none(m.nodes[-1], msg="batches are transposed too")
         flag = "transB" if m.right else "transA"
-        fused = {**given, flag: 1 - given.get(flag, 0)}  # transposed twice is not transposed
+        fused = {**given, flag: int(not given.get(flag))}  # transposed twice is not transposed
         if not can_fuse(g, m.a, m.b, fused):  # (3)
             return self.none(m.nodes[-1], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
         return m.derive(fused=fused)
@@ -103,7 +103,7 @@ class TransposeFusedMatMulBPattern(_TransposedOperand):
         turned = m.nodes[0].output[0]
         if batches or not can_fuse(g, m.a if m.right else turned, turned if m.right else m.b, given):  # (3)
             return self.none(m.nodes[1], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
-        return m.derive(rest=rest, fused={**given, flag: 1 - given.get(flag, 0)})
+        return m.derive(rest=rest, fused={**given, flag: int(not given.get(flag))})
 
     def apply_pattern(  # type: ignore[override]
         self, g: PatternRewriter, a: str, b: str, right: bool, rest: list[int], fused: dict[str, Any]
@@ -147,7 +147,7 @@ class FusedMatMulTransposePattern(_FusedMatMul):
             return self.none(m.nodes[0], msg="not a product of equal batches")
         if not can_fuse(g, m.a, m.b, given):  # (3)
             return self.none(m.nodes[0], msg="FusedMatMul has no kernel for the type, or nothing may be summed")
-        return m.derive(fused={**given, "transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)})
+        return m.derive(fused={**given, "transA": int(not given.get("transB")), "transB": int(not given.get("transA"))})
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str, fused: dict[str, Any]) -> str:
         return g.op.FusedMatMul(b, a, domain="com.microsoft", **fused)

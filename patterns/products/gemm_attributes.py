@@ -81,7 +81,7 @@ class GemmTransposePattern(_GemmAttributes):
         if m.c and g.static_shape(m.c) not in ((), (1,), (1, 1)):  # (1)
             return self.none(m.nodes[0], msg="there is a bias")
         given: dict[str, Any] = m.get("attributes", {})
-        turned = {"transA": 1 - given.get("transB", 0), "transB": 1 - given.get("transA", 0)}
+        turned = {"transA": int(not given.get("transB")), "transB": int(not given.get("transA"))}
         return m.derive(a=m.b, b=m.a, attributes={**given, **turned})
 
     examples = Example.pairs(
@@ -104,7 +104,7 @@ class _TransposedMatrix(_GemmAttributes):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         flag, given = "transB" if m.right else "transA", m.get("attributes", {})
-        return m.derive(attributes={**given, flag: 1 - given.get(flag, 0)})  # transposed twice is not transposed
+        return m.derive(attributes={**given, flag: int(not given.get(flag))})  # transposed twice is not transposed
 
 
 class TransposeGemmPattern(_TransposedMatrix):

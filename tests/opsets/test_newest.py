@@ -84,3 +84,10 @@ def test_a_function_of_an_older_set_in_a_model_that_has_the_newest_one() -> None
 def test_a_model_that_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newest, "newest_that_loads", lambda: 17)
     assert newest_for(load(RELU, 18), "cpu") == 18
+
+
+def test_an_operator_of_integers_without_a_kernel_stays() -> None:
+    """The same of Relu of 64-bit integers, which runs as the function that ONNX defines."""
+    text = "agraph (int64[n] x) => (int64[n] y) { y = Relu(x) }"
+    assert newest_for(load(text, 18), "cpu") == (18 if has_kernel("cpu", "", "Relu", 7, 18) is False else newest_that_loads())
+    assert newest_for(load(text.replace("int64", "float"), 18), "cpu") > 20

@@ -98,11 +98,13 @@ class Drawn(NamedTuple):
         model: the model.
         feeds: inputs of each run.
         errors: the error of each output, in units of its values.
+        measured: whether these errors are not known, so that the effect of rounding is measured where results differ.
     """
 
     model: onnx.ModelProto
     feeds: tuple[dict[str, np.ndarray], ...]
     errors: dict[str, float]
+    measured: bool = False
 
 
 @cache

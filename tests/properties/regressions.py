@@ -21,7 +21,7 @@ def save(drawn: Drawn, fault: str, folder: Path = FOLDER) -> Path:
     model = onnx.ModelProto()
     model.CopyFrom(drawn.model)
     model.doc_string = fault.splitlines()[0][:300] if fault else ""
-    onnx.helper.set_model_props(model, {_KEY: json.dumps(drawn.errors)})
+    onnx.helper.set_model_props(model, {_KEY: json.dumps(None if drawn.measured else drawn.errors)})
     path = folder / hashlib.sha256(serialized(drawn.model)).hexdigest()[:12]
     path.mkdir(parents=True, exist_ok=True)
     onnx.save(model, path / "model.onnx")
@@ -37,9 +37,9 @@ def save(drawn: Drawn, fault: str, folder: Path = FOLDER) -> Path:
 def load(path: Path) -> Drawn:
     """Read what `save` wrote."""
     model = onnx.load(path / "model.onnx")
-    errors: dict[str, float] = next((json.loads(entry.value) for entry in model.metadata_props if entry.key == _KEY), {})
+    errors: dict[str, float] | None = next((json.loads(entry.value) for entry in model.metadata_props if entry.key == _KEY), {})
     runs = [dict(_tensors(data)) for data in sorted(path.glob("test_data_set_*"))]
-    return Drawn(model, tuple(runs), errors)
+    return Drawn(model, tuple(runs), errors or {}, measured=errors is None)
 
 
 def _tensors(folder: Path) -> Iterator[tuple[str, np.ndarray]]:

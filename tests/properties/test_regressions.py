@@ -42,8 +42,8 @@ def test_a_wrong_rewrite_is_found_and_shrinks(monkeypatch: pytest.MonkeyPatch, c
     caplog.set_level(logging.ERROR)
     right = xoptim.optimize
 
-    def wrong(model: onnx.ModelProto, **options: Any) -> onnx.ModelProto:
-        result = right(model, **options)
+    def wrong(model: onnx.ModelProto, *chosen: Any, **options: Any) -> onnx.ModelProto:
+        result = right(model, *chosen, **options)
         for node in result.graph.node:
             if node.op_type == "Abs":
                 node.op_type = "Relu"
@@ -64,18 +64,18 @@ def test_other_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.fault(drawn, each=True) == ""
     right, calls = xoptim.optimize, [0]
 
-    def changing(model: onnx.ModelProto, **options: Any) -> onnx.ModelProto:
+    def changing(model: onnx.ModelProto, *chosen: Any, **options: Any) -> onnx.ModelProto:
         calls[0] += 1
-        result = right(model, **options)
+        result = right(model, *chosen, **options)
         result.producer_version = str(calls[0])
         return result
 
-    def invading(model: onnx.ModelProto, **options: Any) -> onnx.ModelProto:
+    def invading(model: onnx.ModelProto, *chosen: Any, **options: Any) -> onnx.ModelProto:
         model.doc_string += "!"
-        return right(model, **options)
+        return right(model, *chosen, **options)
 
-    def lying(model: onnx.ModelProto, **options: Any) -> onnx.ModelProto:
-        result = right(model, **options)
+    def lying(model: onnx.ModelProto, *chosen: Any, **options: Any) -> onnx.ModelProto:
+        result = right(model, *chosen, **options)
         result.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 5
         return result
 

@@ -66,6 +66,35 @@ def test_the_number_of_nodes_does_not_depend_on_the_number_of_towers(count: int,
     assert counts(after) == {**{key: expected[key] for key in ("MatMul", "Add", "Relu")}, **joined}
 
 
+@pytest.mark.parametrize("place", [0, 3, 7])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_towers_side_by_side_of_which_one_differs(place: int, axis: int) -> None:
+    """Lanes in a row are one part of the Concat, before and after the tower that is apart."""
+    g = Sketch()
+    x, results = g.input(3, WIDTH), []
+    for lane in range(8):
+        y = x
+        for _ in range(2):
+            y = g.add("Tanh" if lane == place else "Erf", g.add("MatMul", y, g.weight(WIDTH, WIDTH)))
+        results.append(y)
+    after = counts(folded(g.model(g.add("Concat", *results, axis=axis)), sizes=(3,)))
+    assert after["Concat"] == 1
+    assert after["Gather"] <= 1, "only for the first product of the other tower"
+    assert after["Erf"] == after["Tanh"] == 2
+    assert after["Reshape"] == (2 if place == 3 else 1)
+
+
+@pytest.mark.parametrize(("order", "rows"), [((0, 1, 2, 3, 4, 5), 2), ((0, 3, 1, 4, 2, 5), 0), ((0, 1, 3, 4, 5, 2), 1)])
+def test_lanes_of_several_stacks_side_by_side(order: tuple[int, ...], rows: int) -> None:
+    """Lanes of two stacks, in rows of three or more or not, and a value that no stack computes."""
+    g = Sketch()
+    x = g.input("n", WIDTH)
+    lanes = [g.add("Tanh" if lane < 3 else "Erf", g.add("MatMul", x, g.weight(WIDTH, WIDTH))) for lane in range(6)]
+    after = counts(folded(g.model(g.add("Concat", *(lanes[lane] for lane in order), x, x, x, axis=1))))
+    assert (after["MatMul"], after["Tanh"], after["Erf"], after["Concat"]) == (1, 1, 1, 1)
+    assert after["Reshape"] == rows
+
+
 def test_results_that_are_read_alone_are_taken_out() -> None:
     g = Sketch()
     x = g.input("n", WIDTH)

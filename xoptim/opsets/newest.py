@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import onnx
 from onnx import TensorProto
 
+from xoptim.facts.dtypes import is_integer
 from xoptim.facts.kernels import has_kernel, slows_down
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.schema import schema
@@ -96,14 +97,15 @@ def _lost_since(model: Model, provider: str, present: int, target: int) -> int |
 
 
 def _is_expanded(provider: str, op_type: str, types: Iterable[int], present: int) -> bool:
-    """Whether an operator of 64-bit floats runs as the fixed function that ONNX defines, for lack of a kernel.
+    """Whether an operator of 64-bit floats or integers runs as the fixed function that ONNX defines, for lack of a kernel.
 
-    onnxruntime does not load it in a later operator set that changes the operators of that function, as 21 does for Selu.
-    Floats of 16 bits without a kernel are cast instead.
+    onnxruntime does not load it in a later operator set that changes the operators of that function, as 21 does for Selu, and
+    for Relu of 64-bit integers. Floats of 16 bits without a kernel are cast instead.
     """
     found: Any = schema(op_type, "", present)
     is_fixed = found is not None and bool(found.has_function) and not found.has_context_dependent_function
-    return is_fixed and TensorProto.DOUBLE in types and has_kernel(provider, "", op_type, TensorProto.DOUBLE, present) is False
+    expanded = (dtype for dtype in types if dtype == TensorProto.DOUBLE or is_integer(dtype))
+    return is_fixed and any(has_kernel(provider, "", op_type, dtype, present) is False for dtype in expanded)
 
 
 def _operators_of(model: Model) -> dict[str, set[int]]:

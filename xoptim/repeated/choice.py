@@ -84,8 +84,9 @@ class Choice:
         return found
 
     def _added(self, group: Group, joined: set[Node]) -> Iterator[Group]:
-        """The groups of the other terms of sums that a group is added in, unless the sums are among those that are joined."""
+        """The groups of the other operands of sums and Concats that a group is part of, unless these are in ``joined``."""
         for reader in self.sums.readers(group.lane):
-            if self.sums.is_sum(reader) and reader not in joined:
+            is_concat = reader.op_type == "Concat" and not reader.domain
+            if (is_concat or self.sums.is_sum(reader)) and reader not in joined:
                 joined.add(reader)
                 yield from (self.group_of[name] for name in self.sums.terms(reader) if name in self.group_of)

@@ -12,7 +12,7 @@ from xoptim.graph.walk import is_read_beyond
 from xoptim.repeated.cost import Costs, is_product, launches_and_times, slowest
 from xoptim.repeated.groups import Group
 from xoptim.repeated.sums import Sums
-from xoptim.repeated.writing import StackWriter
+from xoptim.repeated.writing import StackWriter, can_lay_out
 
 MARGIN: Final = 0.9
 """A region is stacked by default if it takes at most this part of its time, at every size."""
@@ -105,12 +105,12 @@ class Region:
         """The nodes to remove, and those that replace them, which the edit holds beside Identity nodes for names."""
         graph, sums, writer = self.graph, self.sums, StackWriter(self.graph, edit)
         stacked = {node: None for group in self.groups for node in group.nodes}
-        joined = self._sums_of_lanes(stacked)
+        joined = self._joined(stacked)
         removed = {part: None for node in (*stacked, *joined) for part in sums.parts(node)}
         for group in self.groups:
             # Groups of higher levels may read what is made of these lanes, so all of that comes first.
             while joined and sums.levels[joined[-1]] < group.level:
-                writer.add_up(reader := joined.pop(), sums.terms(reader))
+                self._join(writer, joined.pop())
             writer.write(group)
             for reader in sums.readers(group.lane):
                 if reader not in removed and writer.join(reader):
@@ -119,16 +119,25 @@ class Region:
                 if is_read_beyond(graph, name, removed):
                     writer.alone(name)
         for reader in reversed(joined):
-            writer.add_up(reader, sums.terms(reader))
+            self._join(writer, reader)
         return list(removed), [node for node in edit.created if node.op_type != "Identity"]
 
-    def _sums_of_lanes(self, stacked: Collection[Node]) -> list[Node]:
-        """The sums with two terms or more that are lanes of one stack, highest level first."""
+    def _join(self, writer: StackWriter, reader: Node) -> None:
+        if self.sums.is_sum(reader):
+            writer.add_up(reader, self.sums.terms(reader))
+        else:
+            writer.lay_out(reader)
+
+    def _joined(self, stacked: Collection[Node]) -> list[Node]:
+        """The sums with two terms or more that are lanes of one stack, and Concats with lanes in a row, highest level first."""
         source = {name: (group, place) for group in self.groups for name, (place, _) in group.lane.items()}
         found = []
         for reader in self.sums.readers(source):
-            if self.sums.is_sum(reader) and reader not in stacked:
+            if reader in stacked:
+                continue
+            if self.sums.is_sum(reader):
                 lanes = {name for name in self.sums.terms(reader) if name in source}
-                if len({source[name] for name in lanes}) < len(lanes):
-                    found.append(reader)
+                found += [reader] * (len({source[name] for name in lanes}) < len(lanes))
+            else:
+                found += [reader] * can_lay_out(self.graph, reader, source.get)
         return sorted(found, key=lambda node: -self.sums.levels[node])

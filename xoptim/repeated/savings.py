@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from xoptim.graph.node import Node
 from xoptim.repeated.groups import Group
 from xoptim.repeated.settings import is_parameter
 from xoptim.repeated.sums import Sums
-from xoptim.repeated.writing import JOINING
+from xoptim.repeated.writing import JOINING, is_joined, runs
 
 Source: TypeAlias = tuple[Group, int]
 """A group, and a place among the results of its nodes."""
@@ -59,16 +59,20 @@ class StackNodes:
         for column in self._columns:
             column.give_up(other)
 
-    def _readers_in(self, other: Group) -> Iterable[tuple[Node, Collection[str]]]:
+    def _readers_in(self, other: Group) -> Iterable[tuple[Node, Sequence[str]]]:
         """The nodes of another group with their operands, or only its nodes that read this one, whichever takes less time."""
         if len(other) <= len(self.group):
             return other.operands.items()
         return ((reader, other.operands[reader]) for reader in self.sums.readers(self.group.lane) if reader in other.operands)
 
-    def _read_alone(self, readers: Iterable[tuple[Node, Collection[str]]]) -> set[str]:
+    def _read_alone(self, readers: Iterable[tuple[Node, Sequence[str]]]) -> set[str]:
         """The lanes that nodes outside of the stacks read by themselves."""
         lane, alone = self.group.lane, set[str]()
         for reader, names in readers:
+            if reader.op_type == "Concat" and not reader.domain:
+                in_row = runs(names, lambda name: name in lane and (lane[name][0],))
+                alone.update(name for run in in_row if not is_joined(run, names) for name in run if name in lane)
+                continue
             read: dict[int, set[str]] = {}
             for name in names:
                 if name in lane:

@@ -1,8 +1,8 @@
 """Write groups as stacks: one node on operands that have the lanes as their first axis."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import reduce
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -91,9 +91,8 @@ class StackWriter:
         if rule is None or not stack or others or len(node.input) < 2:
             return False
         result = rule(self, node, self._selected(stack, [self._lane[name][1] for name in node.input], self._size[stack]))
-        if result:
-            self.op.Identity(result, outputs=list(node.output))
-        return bool(result)
+        self.op.Identity(result, outputs=list(node.output))
+        return True
 
     def add_up(self, node: Node, terms: Sequence[str]) -> None:
         """Write a sum whose terms that are lanes are written: lanes of one stack are reduced, other terms are added to them."""
@@ -107,6 +106,23 @@ class StackWriter:
         ]
         parts += [self.alone(name) for name in terms if len(lanes.get(self._lane.get(name, ("", 0))[0], ())) < 2]
         self.op.Identity(reduce(self.op.Add, parts), outputs=list(node.output))
+
+    def lay_out(self, node: Node) -> None:
+        """Write a Concat: lanes side by side in a row are parts of one stack, other values stay as they are."""
+        parts: list[str] = []
+        for run in runs(node.input, lambda name: self._lane.get(name, ("",))[0]):
+            joins = run[0] in self._lane and is_joined(run, node.input)
+            target = _joined_target(self.graph, node, run) if joins else None
+            parts += [self._side_by_side(run, *target)] if target else map(self.alone, run)
+        self.op.Identity(parts[0] if len(parts) == 1 else self.op.Concat(*parts, **node.attribute), outputs=list(node.output))
+
+    def _side_by_side(self, names: Sequence[str], shape: Sequence[int], axis: int) -> str:
+        """Lanes of one stack along an axis: the axis of the lanes comes before it, and is merged with it."""
+        stack = self._lane[names[0]][0]
+        stack = self._selected(stack, [self._lane[name][1] for name in names], self._size[stack])
+        if axis:
+            stack = self.op.Transpose(stack, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)])
+        return str(self.op.Reshape(stack, np.array(shape, np.int64)))
 
     def alone(self, name: str) -> str:
         """The value of one lane under its own name, or a value that is not part of a stack."""
@@ -206,6 +222,16 @@ def _target(graph: Graph, name: str) -> list[int] | None:
     return [size if isinstance(size, int) else -1 for size in shape]
 
 
+def _joined_target(graph: Graph, node: Node, run: Sequence[str]) -> tuple[list[int], int] | None:
+    """The shape of lanes of a stack side by side in a Concat, as Reshape takes it, and the axis; ``None`` as for `_target`."""
+    target = _target(graph, run[0])
+    if target is None:
+        return None
+    axis = node.get_attribute("axis") % len(target)
+    target[axis] = max(len(run) * target[axis], -1)
+    return target, axis
+
+
 def _alike(writer: StackWriter, group: Group, operands: Sequence[Written]) -> str | Sequence[str]:
     """The node with the axis of lanes in front of all others; operands with fewer axes are aligned with the last ones."""
     node, view = group.first, GraphView(writer.graph)
@@ -271,19 +297,26 @@ def _mean(writer: StackWriter, node: Node, stack: str) -> str:
     return str(writer.op.ReduceMean(stack, axes=[0], keepdims=0))
 
 
-def _concat(writer: StackWriter, node: Node, stack: str) -> str:
-    """The lanes side by side: their axis comes before the one that they are joined along, and is merged with it."""
-    target = _target(writer.graph, node.output[0])
-    if target is None:
-        return ""
-    axis = node.get_attribute("axis") % len(target)
-    if axis:
-        stack = writer.op.Transpose(stack, perm=[*range(1, axis + 1), 0, *range(axis + 1, len(target) + 1)])
-    return str(writer.op.Reshape(stack, np.array(target, np.int64)))
+JOINING: Final[Mapping[str, Callable[[StackWriter, Node, str], str]]] = {"Mean": _mean}
+"""Operators that read lanes of one stack only."""
 
 
-JOINING: Final[Mapping[str, Callable[[StackWriter, Node, str], str]]] = {"Mean": _mean, "Concat": _concat}
-"""Operators that read lanes of one stack only; what they become returns "" where it cannot be written."""
+def runs(names: Sequence[str], stack_of: Callable[[str], Hashable]) -> list[list[str]]:
+    """Values in a row that are lanes of one stack; ``stack_of`` returns a false value for others, which may be in a row too."""
+    return [list(run) for _, run in groupby(names, stack_of)]
+
+
+def is_joined(run: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether lanes in a row among the operands of a Concat are joined as a part of their stack: two nodes for any number."""
+    return len(run) > 2 or 1 < len(run) == len(names)
+
+
+def can_lay_out(graph: Graph, node: Node, stack_of: Callable[[str], Hashable]) -> bool:
+    """Whether a Concat reads lanes of stacks that can be joined as parts of them."""
+    if node.domain or node.op_type != "Concat":
+        return False
+    joined = (run for run in runs(node.input, stack_of) if stack_of(run[0]) and is_joined(run, node.input))
+    return any(_joined_target(graph, node, run) is not None for run in joined)
 
 
 _Rule = Callable[[StackWriter, Group, Sequence[Written]], "str | Sequence[str]"]

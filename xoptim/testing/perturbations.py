@@ -126,7 +126,7 @@ def check_variant(case: Case, variant: Variant) -> tuple[list[str], str]:
     if not fired and _is_same(found, model):
         wrong = wrong_facts(model, _feeds(case, variant)) if variant.family in _TRUTHS else ""
         return fired, report(pattern_class, f"{variant.name}: {wrong}", variant=model) if wrong else ""
-    numbers = _compare(case, variant, found, pattern_class.exactness)
+    numbers = compare(case, variant, found, pattern_class.exactness)
     failure = numbers.difference
     if NO_KERNEL in numbers.skipped and not contradiction(model):  # it cannot be run, but its types must agree
         failure = contradiction(found)
@@ -149,7 +149,7 @@ def _check_preset(case: Case, variant: Variant) -> str:
         found, failure = model, f"{type(error).__name__}: {error}" if _makes_sense(case, variant) else ""
     else:
         changed = not variant.kept and not _is_same(found, model)
-        failure = _compare(case, variant, found, "rounding").difference if changed else ""
+        failure = compare(case, variant, found, "rounding").difference if changed else ""
         failure = failure or ("" if again == found else "a second run changes the result")
     if not failure or case.pattern is None:
         return ""
@@ -178,7 +178,8 @@ def _makes_sense(case: Case, variant: Variant) -> bool:
     return any(not isinstance(RUNTIME.run(session, feeds), str) for feeds in _feeds(case, variant))
 
 
-def _compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactness) -> Numbers:
+def compare(case: Case, variant: Variant, found: onnx.ModelProto, grade: Exactness) -> Numbers:
+    """Compare a variant with what it became, on the feeds of the example and of its own; ``grade`` is the promise."""
     pardon = partial(is_better, variant.model, found, exactness=grade) if variant.family in _OUT_OF_RANGE else never
     if case.pattern is not None and issubclass(case.pattern, RoundingPattern):
         pardon = partial(is_rounding, variant.model, found, ranges=case.example.ranges, bits=case.pattern.bits)
