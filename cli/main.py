@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 from xoptim import XoptimError, __version__
 from xoptim.diagnose.explanation import similar
 
-from .commands import COMMANDS
+from .commands import COMMANDS, GROUPS
 from .commands.completion import VARIABLE
 from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, terminate
 from .files import readable
@@ -39,6 +39,10 @@ class _Warnings(logging.Handler):
 _WARNINGS = _Warnings(logging.WARNING)
 
 
+_FAST = "fast"
+"""``xopt fast MODEL`` is ``xopt MODEL --fast``."""
+
+
 class DefaultGroup(click.Group):
     """A group in which a first word that is not a command is the model to optimize."""
 
@@ -49,11 +53,20 @@ class DefaultGroup(click.Group):
             if settings is not None:
                 ctx.default_map = read_settings(settings, self.commands)
                 ctx.meta[SETTINGS] = settings
+        if args[:1] == [_FAST] and not Path(_FAST).exists():
+            args = ["optimize", "--fast", *args[1:]]
         if args and args[0] not in (*self.commands, "--help", "-h", "--version"):
             if not ctx.resilient_parsing:
                 self._check_spelling(args[0])
             args = ["optimize", *args]
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups."""
+        room = formatter.width - 6 - max(map(len, self.commands))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(room)) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands, and files: the first word may be a model."""
@@ -86,25 +99,15 @@ def xopt(config: str | None, no_config: bool) -> None:
     """Optimize ONNX models by patterns, and prove that they still compute the same numbers.
 
     \b
-    xopt model.onnx                    optimize, validate, write model.opt.onnx
-    xopt model.onnx -o fast.onnx       write somewhere else
-    xopt list                          all patterns
-    xopt show TransposeTranspose       a pattern with its examples
-    xopt verify a.onnx b.onnx          compare two models
-    xopt check model.onnx              fail when optimizing would remove more than 5 % of the nodes
-    xopt bench a.onnx b.onnx           measure models side by side
-    xopt tune model.onnx               find by measuring what runs fastest here
-    xopt batch models/ -o optimized/   optimize many models
-    xopt stats model.onnx              operators, inputs, outputs, parameters, blocks that repeat
-    xopt explain model.onnx Gelu       report why a pattern does not apply
-    xopt bisect model.onnx             find the rewrite that changes a result
-    xopt diff a.onnx b.onnx            differences of nodes, or of values
-    xopt report a.onnx b.onnx          both graphs side by side, as a page
-    xopt extract model.onnx --to y -o part.onnx
-    xopt mine a.onnx b.onnx            subgraphs that occur most often
-    xopt doctor                        versions, providers, skipped patterns
+    xopt model.onnx                 optimize, validate, write model.opt.onnx
+    xopt model.onnx -o small.onnx   write somewhere else
+    xopt fast model.onnx            newest operators, and those of onnxruntime: as fast as it gets there
+    xopt explain model.onnx Gelu    say why a pattern does not apply
+    xopt verify a.onnx b.onnx       compare two models
+    xopt bench a.onnx b.onnx        measure models side by side
+    xopt tune model.onnx            find by measuring what runs fastest here
 
-    Write ./list for a model with the name of a command. `xopt optimize --help` lists the options; --config and --no-config
+    `xopt optimize --help` lists the options. Write ./list for a model with the name of a command; --config and --no-config
     may be anywhere.
 
     \b

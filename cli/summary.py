@@ -1,20 +1,25 @@
 """The summary of an optimization, for people and for machines."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from xoptim.bench import BenchReport
 from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.diagnose.report import OptimizationReport
+from xoptim.facts.words import counted
 from xoptim.optimizing.proof import Proof
 from xoptim.precision.lowering import Lowered
 from xoptim.tuning import SpeedCheck
 
+from .changes import print_changes
 from .files import STANDARD_OUTPUT, readable
-from .tables import Rows, open_console
+from .tables import open_console
+
+_HINTS: Final = 2
 
 
 @dataclass(slots=True)
@@ -99,12 +104,12 @@ class Summary:
 
 
 def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = False) -> None:
-    """Print the tables and the verdict; ``verbose`` adds a line for each output that a note only counts."""
+    """Print the figures and the verdict.
+
+    ``verbose`` adds a line for each operator, for each pattern, for each further hint, and for each output that a note counts.
+    """
     console = open_console(to_stderr=to_stderr)
-    _operators(summary).print(console)
-    if summary.report.applied:
-        console.print()
-        _patterns(summary).print(console)
+    print_changes(console, Counter(summary.proof.before), Counter(summary.after), summary.report.applied, verbose=verbose)
     if summary.opsets[0] != summary.opsets[1]:
         console.print(f"opset       {summary.opsets[0]} → {summary.opsets[1]}")
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
@@ -125,7 +130,7 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {summary.report.exactness})")
     if not summary.proof.reports:
         console.print("validation  not asked for")
-    for remark in (*_assumed(summary), *_remarks(summary)):
+    for remark in (*_assumed(summary), *_remarks(summary), *_hints(summary, verbose=verbose)):
         console.print(remark, highlight=False)
     written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"
     if summary.page is not None:
@@ -171,8 +176,14 @@ def _remarks(summary: Summary) -> Iterator[str]:
     if summary.report.unused_inputs:
         names = ", ".join(summary.report.unused_inputs)
         yield f"hint        nothing reads {names}; --drop-unused-inputs removes {_them(summary.report.unused_inputs)}"
-    for hint in summary.hints:
+
+
+def _hints(summary: Summary, *, verbose: bool) -> Iterator[str]:
+    shown = summary.hints if verbose else summary.hints[:_HINTS]
+    for hint in shown:
         yield f"hint        {hint}"
+    if len(shown) < len(summary.hints):
+        yield f"            -v shows {counted(len(summary.hints) - len(shown), 'more hint')}"
 
 
 def precision_lines(lowered: Lowered) -> Iterator[str]:
@@ -189,21 +200,3 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
 
 def _them(names: tuple[str, ...]) -> str:
     return "it" if len(names) == 1 else "them"
-
-
-def _operators(summary: Summary) -> Rows:
-    rows = Rows("operator", "before", "after", right={"before", "after"})
-    names = sorted({*summary.proof.before, *summary.after}, key=lambda n: (-summary.proof.before.get(n, 0), n))
-    for name in names:
-        before, after = summary.proof.before.get(name, 0), summary.after.get(name, 0)
-        style = "green" if after < before else "yellow" if after > before else ""
-        rows.add(name, str(before or ""), str(after or ""), style=style)
-    rows.add("all nodes", str(sum(summary.proof.before.values())), str(sum(summary.after.values())), style="bold")
-    return rows
-
-
-def _patterns(summary: Summary) -> Rows:
-    rows = Rows("pattern", "applied", right={"applied"})
-    for name, count in sorted(summary.report.applied.items(), key=lambda item: (-item[1], item[0])):
-        rows.add(name, str(count))
-    return rows

@@ -14,6 +14,7 @@ import xoptim
 ROOT: Final = Path(__file__).parents[1]
 GUIDES: Final = {
     "Use": (
+        "docs/tour",
         "docs/command",
         "docs/opsets",
         "docs/precision",

@@ -10,3 +10,12 @@ COMMANDS: Final[tuple[click.Command, ...]] = tuple(
     getattr(import_module(f"{__name__}.{module.name}"), f"{module.name}_command") for module in iter_modules(__path__)
 )
 """All commands."""
+GROUPS: Final = {
+    "Commands": ("optimize", "explain", "verify", "bench", "tune"),
+    "Many models": ("batch", "check"),
+    "One model, or two": ("stats", "diff", "report", "sensitivity", "extract", "infer", "mine"),
+    "Patterns": ("list", "show", "find", "apply", "new-pattern"),
+    "Looking for defects": ("bisect", "replay", "doctor"),
+    "Shells": ("completion",),
+}
+"""The names of all commands as the help lists them, the frequent ones first."""

@@ -55,6 +55,11 @@ class Choices:
     assume: tuple[str, ...] = assume_option()
     guard: bool = flag("Write nodes that fail in a run that breaks an assumption (docs/assumptions.md).")
     assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
+    fast: bool = flag(
+        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other runtime; `xopt fast MODEL`.",
+        "-O",
+        "--fast",
+    )
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option()
     verify: bool = verify_option()
@@ -87,7 +92,9 @@ class Choices:
     )
     dry_run: bool = flag("Write no model.")
     as_json: bool = json_option("Print the summary as JSON.")
-    verbose: int = option("-v a line a round, -vv the reasons of refusals.", "-v", "--verbose", count=True)
+    verbose: int = option(
+        "-v each operator, pattern and hint, and a line a round; -vv the reasons of refusals.", "-v", "--verbose", count=True
+    )
     quiet: bool = flag("Print only warnings and errors (and what --json asks for).", "-q", "--quiet")
 
     def idle(self) -> dict[str, str]:
@@ -118,11 +125,17 @@ class Choices:
             inline=self.inline,
         )
 
+    def chosen(self) -> SelectionWithRules:
+        """The patterns, those that write operators of onnxruntime included where it is to be fast."""
+        further = ("onnxruntime",) if self.fast else ()
+        return replace(self.selection, include=(*self.selection.include, *further))
+
     def optimization(self, progress: Progress) -> OptimizationOptions:
         """The options of the optimizer."""
         given = {
             **common(OptimizationOptions, self),
-            "patterns": self.selection.with_rules(),
+            "patterns": self.chosen().with_rules(),
+            "opset": self.opset or ("newest" if self.fast else None),
             "drop": self.selection.drop,
             "provider": self.provider[0],
             "max_iter": -1 if self.max_rounds is None else self.max_rounds,
@@ -266,4 +279,5 @@ def _hints(proof: Proof, options: OptimizationOptions) -> list[OpsetHint | Optio
         others = option_hints(proof.proto, options, sizes, proof.base_dir)
     except MemoryError:
         return []
-    return [*([] if newer is None else [newer]), *others]
+    found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
+    return sorted(found, key=lambda hint: -hint.nodes)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from xoptim.cli import main as cli
+from xoptim.cli.commands import COMMANDS, GROUPS
 from xoptim.cli.exit_codes import UNREAD
 
 from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
@@ -46,6 +47,12 @@ def test_a_model_that_is_called_like_a_command(xopt: Xopt) -> None:
     assert "patterns" in xopt("list").out.splitlines()[-1]
     assert xopt("./list", "-q").code == 0
     assert types_in("list.opt.onnx") == ["Relu"]
+
+
+def test_help_lists_each_command_once() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(command.name or "" for command in COMMANDS)
+    assert next(iter(GROUPS.values())) == ("optimize", "explain", "verify", "bench", "tune")
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ("optimize", "--help"), ("verify", "-h")])

@@ -26,6 +26,8 @@ from xoptim.tuning.options import TuneOptions
 
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"
 NOT_RUN_HERE = {"make demo", "make test"}  # they install packages, and the second one runs this test
+SHIPPING = ("README", "tour")
+"""Pages that run on the model that ships."""
 GUIDES = (
     "assumptions",
     "batch",
@@ -96,7 +98,7 @@ def _playground(tmp_path: Path, brief: None, monkeypatch: pytest.MonkeyPatch) ->
 
 def _files(page: str) -> None:
     """Write the files that the snippets of a page name: the README runs on the model that ships."""
-    if page == "README":
+    if page in SHIPPING:
         for name in ("model", "a", "b"):
             shutil.copy(SHIPPED, f"{name}.onnx")
         np.savez("inputs.npz", input_ids=np.arange(12).reshape(4, 3))
@@ -124,7 +126,7 @@ def _run_shell(page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         if words[0] != "xopt" and "=" not in words[0]:
             others.add(" ".join(words))
             continue
-        if page == "README":
+        if page in SHIPPING:
             shutil.copy(SHIPPED, "model.onnx")  # one of the lines overwrites it
         with monkeypatch.context() as patch:
             while "=" in words[0]:
@@ -149,16 +151,21 @@ def _run_python(page: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_shell_snippets_of_the_readme(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    _files("README")
-    assert _run_shell("README", monkeypatch, capsys) == NOT_RUN_HERE
-    assert {"model.opt.onnx", "fast.onnx", "dumps"} <= set(os.listdir())
+@pytest.mark.parametrize("page", SHIPPING)
+def test_shell_snippets_of_the_shipped_model(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _files(page)
+    assert _run_shell(page, monkeypatch, capsys) == (NOT_RUN_HERE if page == "README" else set())
+    written = {"model.opt.onnx", "fast.onnx"} | ({"dumps"} if page == "tour" else set())
+    assert written <= set(os.listdir())
 
 
-def test_python_snippets_of_the_readme() -> None:
+def test_python_snippets_of_the_shipped_model() -> None:
     """The running example applies to the model that ships, and both of its forms do the same."""
     _files("README")
-    session = _run_python("README")
+    assert _run_python("README")["report"].ok
+    session = _run_python("tour")
     before = [node.op_type for node in session["model"].graph.node]
     for pattern in ("UnsqueezeTwicePattern", "UnsqueezeTwiceByHandPattern"):
         rest = xoptim.optimize(session["model"], patterns=None)
@@ -199,6 +206,6 @@ def test_every_page_with_snippets_is_run() -> None:
     pages = {
         path.stem for path in (ROOT / "docs").glob("*.md") if re.search(r"^```(sh|python)$", _page(path.stem), re.MULTILINE)
     }
-    assert pages == {*GUIDES, *ELSEWHERE}
+    assert pages == {*GUIDES, *ELSEWHERE, "tour"}
     for page, test in ELSEWHERE.items():
         assert f'"{page}.md"' in (ROOT / "tests" / test).read_text(encoding="utf-8")

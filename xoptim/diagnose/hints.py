@@ -34,17 +34,22 @@ class OpsetHint:
     """Patterns that an optimized model is too old for, and that apply when it is raised."""
 
     present: int  # operator set of the model
+    nodes: int  # how many nodes fewer
     opset: int  # oldest operator set in which all these patterns apply
     patterns: dict[str, int]  # number of applications by name
-    needs: dict[str, int]  # operator set that each of them needs, by name
 
     def __str__(self) -> str:
-        found = [f"{counted(count, 'time')} {name} (operator set {self.needs[name]})" for name, count in self.patterns.items()]
-        return f"{', '.join(found)} would apply with --opset {self.opset}; the model has operator set {self.present}"
+        return f"{_gain(self.nodes, self.patterns)} with --opset {self.opset}; the model has operator set {self.present}"
 
     def to_json(self) -> dict[str, Any]:
-        """``opset`` and ``patterns``, as JSON values."""
-        return {"opset": self.opset, "patterns": self.patterns}
+        """``opset``, ``patterns`` and ``nodes``, as JSON values."""
+        return {"opset": self.opset, "patterns": self.patterns, "nodes": self.nodes}
+
+
+def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
+    """The number of nodes that would go, and the applications of patterns by name."""
+    found = ", ".join(f"{counted(count, 'time')} {name}" for name, count in patterns.items())
+    return " and ".join(filter(None, (f"{counted(nodes, 'node')} fewer" if nodes > 0 else "", found)))
 
 
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
@@ -72,7 +77,8 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
     needs = {p.name(): p.min_opset for p in waiting if optimizer.state.counts[p.name()]}
     if not needs:
         return None
-    return OpsetHint(present, max(needs.values()), {name: optimizer.state.counts[name] for name in needs}, needs)
+    fewer = sum(len(graph.nodes) for graph in model.graphs()) - sum(len(graph.nodes) for graph in optimizer.model.graphs())
+    return OpsetHint(present, fewer, max(needs.values()), {name: optimizer.state.counts[name] for name in needs})
 
 
 def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
@@ -101,9 +107,7 @@ class OptionHint:
     nodes: int
 
     def __str__(self) -> str:
-        found = ", ".join(f"{counted(count, 'time')} {name}" for name, count in self.patterns.items())
-        fewer = f"{counted(self.nodes, 'node')} fewer" if self.nodes > 0 else ""
-        return f"{' and '.join(filter(None, (fewer, found)))} with {self.option}"
+        return f"{_gain(self.nodes, self.patterns)} with {self.option}"
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""

@@ -253,16 +253,31 @@ def test_json_of_odd_numbers(xopt: Xopt) -> None:
     json.loads(outcome.out, parse_constant=fail)
 
 
-def test_summary(xopt: Xopt) -> None:
+def test_detailed_summary(xopt: Xopt) -> None:
     write(TRANSPOSES)
-    outcome = xopt("model.onnx", *ONLY)
-    assert outcome.err == ""
+    outcome = xopt("model.onnx", *ONLY, "-v")
     rows = {line.split("  ")[0].strip(): line.split() for line in outcome.out.splitlines() if line.strip()}
     assert rows["operator"] == ["operator", "before", "after"]
     assert rows["Transpose"] == ["Transpose", "2"]
     assert rows["Relu"] == ["Relu", "1", "1"]
     assert rows["all nodes"] == ["all", "nodes", "3", "1"]
     assert rows["TransposeTranspose"] == ["TransposeTranspose", "1"]
+
+
+def test_summary_of_nothing(xopt: Xopt) -> None:
+    write(RELU)
+    lines = xopt("model.onnx").out.splitlines()
+    assert lines[0] == "nodes       1, as before: no pattern applies"
+    assert [line.split()[0] for line in lines[1:]] == ["size", "time", "validation", "tolerance", "written"]
+
+
+def test_summary(xopt: Xopt) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("model.onnx", *ONLY)
+    assert outcome.err == ""
+    rows = {line.split("  ")[0].strip(): line.split() for line in outcome.out.splitlines() if line.strip()}
+    assert " ".join(rows["nodes"]) == "nodes 3 → 1, 67% fewer: Transpose 2 → 0"
+    assert " ".join(rows["patterns"]) == "patterns 1 rewrite by 1 pattern (-v names them): movement 1"
     assert re.fullmatch(r"size +\d+ B → \d+ B", " ".join(rows["size"]))
     assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s, validating \d+\.\d\d s", " ".join(rows["time"]))
     assert " ".join(rows["validation"]) == "validation cpu: equal: 1 output in 2 runs, no difference"
@@ -297,7 +312,7 @@ def test_names_that_look_like_markup(xopt: Xopt) -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { t = Neg(x) y = Exp(t) }")
     model.graph.node[0].op_type = "[/bold]:smile:"
     write(model, "[red]:cat:.onnx")
-    outcome = xopt("[red]:cat:.onnx", "-o", "[red]:dog:.onnx")
+    outcome = xopt("[red]:cat:.onnx", "-v", "-o", "[red]:dog:.onnx")
     assert outcome.code == 3
     assert "[/bold]:smile:" in outcome.out
     assert "written     [red]:dog:.onnx" in outcome.out
@@ -431,9 +446,7 @@ GELU = """agraph (float[2,8] x) => (float[2,8] y) {
 def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
     write(GELU, opset=17)
     said = xopt("model.onnx")
-    assert re.search(
-        r"^hint +1 time \w+ \(operator set 20\) would apply with --opset 20; the model has operator set 17$", said.out, re.M
-    )
+    assert re.search(r"^hint +4 nodes fewer and 1 time \w+ with --opset 20; the model has operator set 17$", said.out, re.M)
     hint, other = json.loads(xopt("model.onnx", "--json").out)["hints"]
     assert (hint["opset"], other["option"]) == (20, "--include onnxruntime")
     report = json.loads(xopt("model.onnx", "--json", "--opset", "20").out)
@@ -457,3 +470,17 @@ def test_the_summary_names_what_folding_left(xopt: Xopt) -> None:
     assert "unfolded" not in outcome.out
     assert Path("model.opt.onnx").stat().st_size > 1_200_000
     assert "a size such as 500kB" in xopt("model.onnx", "--max-growth", "much").error
+
+
+@pytest.mark.parametrize("words", [("fast", "model.onnx"), ("model.onnx", "-O"), ("model.onnx", "--fast")])
+def test_fast(xopt: Xopt, words: tuple[str, ...]) -> None:
+    write(GELU, opset=13)
+    assert xopt(*words).code == 0
+    found = onnx.load("model.opt.onnx")
+    assert types_in("model.opt.onnx") == ["Gelu"]
+    assert next(each.version for each in found.opset_import if not each.domain) >= 20
+    assert xopt(*words, "--opset", "17").code == 0
+    assert types_in("model.opt.onnx") == ["Gelu"]
+    assert {each.domain for each in onnx.load("model.opt.onnx").opset_import} >= {"com.microsoft"}
+    Path("fast").write_text("a file")
+    assert xopt("fast").code == 2
