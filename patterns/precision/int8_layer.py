@@ -161,7 +161,7 @@ def _weights(g: GraphView, layer: Node, x: Steps, means: Numbers | None) -> list
 
 
 def _lost(weights: Array, rounded: Rounded, means: Numbers) -> Array:
-    """What rounding the weights takes from the mean of each channel of the result, away from borders (bias correction).
+    """The mean of each channel of the result that rounding the weights loses, away from borders (bias correction).
 
     After M. Nagel et al., "Data-free quantization through weight equalization and bias correction", 2019, section 4.2.
 

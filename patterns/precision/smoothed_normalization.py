@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from onnx import TensorProto
@@ -9,6 +9,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
 from xoptim.match.rounding import Channels, Numbers, ScalingPattern
 
 from .._folding import Array, constant, rounded
+from .._nodes import is_op
 from ._products import product
 from ._rounding import is_roundable
 from ._scaling import scales
@@ -23,22 +24,23 @@ _PARAMETERS: Final = {
 """The operands of normalizations that hold a factor, and then a summand, of each channel."""
 _SPREAD: Final = 4.0
 """Deviations from the mean that normalized numbers are taken to reach, where no samples tell."""
-_COLUMN = [n % 7 - 3 or 2 for n in range(16)]
+Place: TypeAlias = tuple[Node, int]
+"""An operand of a node."""
 
 
-def _stored(factor: float, summand: float, weight: float, shape: str) -> str:
+def _stored(factor: float, weight: float, shape: str) -> str:
     """The constants of an example: the third channel is larger than the others."""
-    ones = ", ".join(["1"] * 13)
-    rows = ", ".join(map(str, [*_COLUMN[:2], weight, *_COLUMN[3:]]))
-    return f"<float[16] g = {{1, 1, {factor}, {ones}}}, float[16] b = {{1, 1, {summand}, {ones}}}, float{shape} w = {{{rows}}}>"
+    ones, column = ", ".join(["1"] * 13), ", ".join(["1, -1"] * 6)
+    parameters = f"float[16] g = {{1, 1, {factor}, {ones}}}, float[16] b = {{{', '.join(['0'] * 16)}}}"
+    return f"<{parameters}, float{shape} w = {{1, -1, {weight}, 1, {column}}}>"
 
 
 class SmoothedNormalizationPattern(ScalingPattern):
     """MatMul(LayerNormalization(x, g, b), w) → MatMul(LayerNormalization(x, g / s, b / s), w · s)
 
-    What: moves a scale of each channel from a normalization to the weights of all products that read it (SmoothQuant). Scales
-    are powers of two, 1 at least, so that no digit changes, but of numbers that become smaller than the type holds in full.
-    Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization, SkipLayerNormalization.
+    What: moves a scale of each channel from a normalization to the weights of all products that read it (SmoothQuant).
+    Other forms: Gemm; RMSNormalization, SimplifiedLayerNormalization, SkipLayerNormalization; and where samples tell the
+    channels, x · g + b and x · g, such as the end of a normalization or of a Gelu that is written in single steps.
     Why: where few channels are much larger than the others, one scale for all rounds the others to few integers. It is applied
     before products are rounded to 8 bits, where the error on samples becomes smaller (docs/precision.md).
     Refuses when:
@@ -51,41 +53,58 @@ class SmoothedNormalizationPattern(ScalingPattern):
     exactness = "rounding"
     providers = ("cpu",)
     tags = ("int8", "extra")
-    anchors = tuple(_PARAMETERS)
+    anchors = (*_PARAMETERS, "Mul", "Add")
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         y, readers = node.output[0], g.next_nodes(node.output[0])
-        if not readers or not g.is_used_only_by(y, *readers):  # (2)
+        if not readers or not g.is_used_only_by(y, *readers) or any(not _is_product(each, y) for each in readers):  # (2)
             return self.none(node, msg="the result is read by something else than products")
-        found = [product(g, each) for each in readers if each.op_type in ("MatMul", "Gemm", "FusedMatMul")]
-        known = [each for each in found if each is not None]
-        if len(known) < len(readers) or any([*each.input].count(y) != 1 or each.input[0] != y for each in readers):  # (2)
-            return self.none(node, msg="the result is read by something else than products")
+        products = [found for each in readers if (found := product(g, each)) is not None]
+        if len(products) < len(readers):  # (2)
+            return self.none(node, msg="the result is read by something else than products by constant matrices")
         if not all(g.is_used_only_by(each.input[1], *readers) for each in readers):  # (2)
             return self.none(node, msg="weights that are read elsewhere")
-        rows = known[0].terms
-        parameters = _parameters(g, node, rows)
-        if parameters is None:  # (1)
+        held, width = _held(g, node), products[0].terms
+        parameters = [_parameter(g, place, width) for place in held]
+        known = [each for each in parameters if each is not None]
+        if not known or len(known) < len(held):  # (1)
             return self.none(node, msg="parameters that are not one constant for each channel")
-        channels = _channels(parameters) if self.channels is None else self.channels.get(y)
-        if channels is None or channels.low.shape != (rows,):  # (3)
+        channels = self._channels_of(node, known)
+        if channels is None or channels.low.shape != (width,):  # (3)
             return self.none(node, msg="no sample tells the channels")
-        matrices = [each.matrix(g) for each in known]
-        if not all(is_roundable(each) for each in (*parameters, *matrices)):
+        matrices = [each.matrix(g) for each in products]
+        if not all(is_roundable(each) for each in (*known, *matrices)):  # (3)
             return self.none(node, msg="numbers that are not finite, or too large")
-        found_scales = scales(channels, [each.T.astype(np.float64)[None, :, :, None] for each in matrices])  # (3)
-        return MatchResult(self, [node, *readers], partial(self._replace, found_scales))
+        scale = scales(channels, np.concatenate(matrices, axis=1).astype(np.float64))  # (3)
+        writers = list(dict.fromkeys(each for each, _ in held))
+        return MatchResult(self, [*writers, *readers], partial(self._replace, scale, held))
+
+    def _channels_of(self, node: Node, parameters: Sequence[Array]) -> Channels | None:
+        """The channels of the result on samples, or as parameters tell: normalized numbers have a deviation of 1."""
+        if self.channels is not None:
+            return self.channels.get(node.output[0])
+        if is_op(node, "Mul", "Add"):
+            return None
+        factor, shift = [*(each.astype(np.float64) for each in parameters), np.zeros(len(parameters[0]))][:2]
+        reach = _SPREAD * np.abs(factor)
+        return Channels(shift - reach, shift + reach, shift, factor**2 + shift**2)
 
     @staticmethod
-    def _replace(scale: Numbers, g: PatternRewriter, node: Node, *readers: Node) -> list[Node]:
-        names = [*node.input]
-        for place in _present(node):
-            stored = constant(g, names[place])
-            smaller = rounded(stored.astype(np.float64) / scale, stored.dtype, summed=tuple(range(stored.ndim)))
-            names[place] = g.make_initializer("", smaller, source=names[place])
-        y = g.unique_name(f"{node.output[0]}_smoothed")
-        made = [g.make_node(node.op_type, names, [y, *node.output[1:]], domain=node.domain, **node.attribute)]
-        for each in readers:
+    def _replace(scale: Numbers, held: Sequence[Place], g: PatternRewriter, *nodes: Node) -> list[Node]:
+        writers = list(dict.fromkeys(each for each, _ in held))
+        names, made = dict[str, str](), list[Node]()
+        for writer in writers:
+            operands = [names.get(name, name) for name in writer.input]
+            for place in (place for each, place in held if each is writer):
+                stored = constant(g, writer.input[place])
+                wide = stored.astype(np.float64) / scale.reshape(*[1] * (stored.ndim - 1), -1)
+                smaller = rounded(wide, stored.dtype, summed=tuple(range(wide.ndim)))
+                operands[place] = g.make_initializer("", smaller, source=writer.input[place])
+            y = names[writer.output[0]] = g.unique_name(f"{writer.output[0]}_smoothed")
+            made.append(
+                g.make_node(writer.op_type, operands, [y, *writer.output[1:]], domain=writer.domain, **writer.attribute)
+            )
+        for each in nodes[len(writers) :]:
             weights, is_turned = constant(g, each.input[1]), bool(each.get_attribute("transB", 0))
             wide = weights.astype(np.float64) * (scale if is_turned else scale[:, None])
             larger = rounded(wide, weights.dtype, summed=1 if is_turned else 0)
@@ -97,35 +116,41 @@ class SmoothedNormalizationPattern(ScalingPattern):
     _product = "{ l = LayerNormalization(x, g, b) m = MatMul(l, w) y = Add(m, c) }"
     _turned = "{ l = LayerNormalization <axis = 1> (x, g, b) y = Gemm <transB = 1> (l, w, c) }"
     examples = Example.pairs(
-        f"{_head} {_stored(64, 1, 2, '[16,1]')} {_product}",
-        f"{_stored(4, 1 / 16, 32, '[16,1]')} {_product}",
-        f"{_head} {_stored(64, 1, 2, '[1,16]')} {_turned}",
-        f"{_stored(4, 1 / 16, 32, '[1,16]')} {_turned}",
+        f"{_head} {_stored(16, 1, '[16,1]')} {_product}",
+        f"{_stored(2, 8, '[16,1]')} {_product}",
+        f"{_head} {_stored(16, 1, '[1,16]')} {_turned}",
+        f"{_stored(2, 8, '[1,16]')} {_turned}",
     )
 
 
-def _present(node: Node) -> list[int]:
-    key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    return [place for place in _PARAMETERS[key] if place < len(node.input) and node.input[place]]
+def _is_product(node: Node, x: str) -> bool:
+    """Whether a node multiplies a tensor by another one from the right."""
+    return node.op_type in ("MatMul", "Gemm", "FusedMatMul") and node.input[0] == x and [*node.input].count(x) == 1
 
 
-def _parameters(g: GraphView, node: Node, width: int) -> list[Array] | None:
-    """The factor and the summand of each channel; ``None`` where they are something else."""
-    axis, rank = node.get_attribute("axis", -1), g.info(node.input[0]).rank
-    places = _present(node)
-    if axis != -1 and (rank is None or axis != rank - 1):
+def _held(g: GraphView, node: Node) -> list[Place]:
+    """Where the parameters of the channels of a result are, first the factor; nowhere in another node."""
+    if not is_op(node, "Mul", "Add"):
+        key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        places = [(node, place) for place in _PARAMETERS[key] if place < len(node.input) and node.input[place]]
+        rank = g.info(node.input[0]).rank
+        return places if node.get_attribute("axis", -1) in (-1, None if rank is None else rank - 1) else []
+    place = next((place for place, name in enumerate(node.input) if g.is_constant(name)), None)
+    if place is None or node.op_type == "Mul":
+        return [] if place is None else [(node, place)]
+    above = g.node_before(node.input[1 - place])
+    return (
+        [*held, (node, place)] if is_op(above, "Mul") and g.is_exclusive(above.output[0]) and (held := _held(g, above)) else []
+    )
+
+
+def _parameter(g: GraphView, held: Place, width: int) -> Array | None:
+    """The number of each channel; ``None`` where a parameter is something else."""
+    node, place = held
+    name = node.input[place]
+    if not g.is_constant(name) or g.try_infer_type(name) != TensorProto.FLOAT:
         return None
-    names = [node.input[place] for place in places]
-    if not names:
-        return None
-    if not all(g.is_constant(name) and g.try_infer_type(name) == TensorProto.FLOAT for name in names):
-        return None
-    arrays = [constant(g, name) for name in names]
-    return [each.reshape(-1) for each in arrays] if all(each.size == each.shape[-1] == width for each in arrays) else None
-
-
-def _channels(parameters: Sequence[Array]) -> Channels:
-    """What the parameters tell: normalized numbers have a mean of 0 and a deviation of 1."""
-    factor, shift = [*(each.astype(np.float64) for each in parameters), np.zeros(parameters[0].shape)][:2]
-    reach = _SPREAD * np.abs(factor)
-    return Channels(shift - reach, shift + reach, shift, factor**2 + shift**2)
+    found = constant(g, name)
+    if found.size == 1 and is_op(node, "Mul", "Add"):
+        return np.broadcast_to(found.reshape(-1), (width,))
+    return found.reshape(-1) if found.ndim and found.size == found.shape[-1] == width else None

@@ -34,7 +34,7 @@ class Channels(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What samples tell of tensors, by their names.
+    """Facts about tensors on samples, by their names.
 
     Attributes:
         ranges: of all numbers.

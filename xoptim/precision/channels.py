@@ -1,4 +1,4 @@
-"""What samples tell of the channels of tensors."""
+"""Statistics of the channels of tensors on samples."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

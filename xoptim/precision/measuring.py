@@ -118,7 +118,7 @@ def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:
 def _observed(
     model: onnx.ModelProto, folder: Path | None, samples: Samples, precision: PrecisionOptions, settings: SessionSettings
 ) -> Observed:
-    """What patterns of the scheme need to know of tensors, which random samples do not tell."""
+    """The facts about tensors that patterns of the scheme need, which random samples do not tell."""
     ranged = [cls for cls in rounding_patterns(precision.scheme) if issubclass(cls, RangedPattern)]
     present = {node.op_type for node in model.graph.node}
     op_types = {op_type for cls in ranged for op_type in cls.anchors if present & {*cls.operators}}

@@ -1,4 +1,4 @@
-"""What is done before anything is rounded, so that it costs less: only what makes the error of the whole smaller."""
+"""Steps before anything is rounded that make the error smaller: scales of channels are moved, and biases corrected."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -96,7 +96,7 @@ def calibrated(
     calibration: Calibration,
     settings: SessionSettings,
 ) -> Observed:
-    """What operators of the main graph read and give, but for tensors that are rounded already, in one run of each sample.
+    """Facts about the operands and results of operators of the main graph, but for tensors that are rounded already.
 
     Args:
         model: the model.

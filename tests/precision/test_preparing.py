@@ -1,0 +1,143 @@
+"""Scales that are moved and biases that are corrected before anything is rounded: only where the error becomes smaller."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.precision.models import convolutions, images
+from tests.support import run
+from xoptim.catalogue.selection import resolve
+from xoptim.engine.options import OptimizationOptions
+from xoptim.match.rounding import Observed, ScalingPattern
+from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.precision.measuring import scaling_patterns
+from xoptim.precision.metrics import error
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.preparing import Preparation
+from xoptim.precision.products import round_products
+from xoptim.precision.samples import Samples
+from xoptim.precision.values import calibrated
+from xoptim.validate.session import SessionSettings
+
+SINGLE_STEPS = "d = Sub(x, m) s = Mul(d, g) n = Add(s, b)"
+ONE_NODE = "n = LayerNormalization(x, g, b)"
+
+
+def layer(steps: str, others: str = "") -> onnx.ModelProto:
+    """A normalization in which one channel is much larger than the others, and two products that read it."""
+    rng = np.random.default_rng(0)
+    stored = {
+        "m": np.zeros(64, np.float32),
+        "g": np.where(np.arange(64) == 5, 50, 1).astype(np.float32),
+        "b": rng.standard_normal(64).astype(np.float32),
+        "v": rng.standard_normal((64, 32)).astype(np.float32),
+        "w": rng.standard_normal((16, 64)).astype(np.float32),
+        "c": rng.standard_normal(16).astype(np.float32),
+    }
+    stored["v"][5] /= 50
+    stored["w"][:, 5] /= 50
+    ends = f"{', float[n,64] z' if others else ''}"
+    text = (
+        f'<ir_version: 8, opset_import: ["" : 18]> layer (float[n,64] x) => (float[n,32] p, float[n,16] q{ends}) '
+        f"{{ {steps} p = MatMul(n, v) q = Gemm <transB = 1> (n, w, c) {others} }}"
+    )
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in stored.items() if name in text)
+    return model
+
+
+def rows(count: int = 40, seed: int = 0) -> dict[str, np.ndarray]:
+    """Values of the input."""
+    return {"x": np.random.default_rng(seed).standard_normal((count, 64)).astype(np.float32)}
+
+
+def lowered(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], patterns: str = "default") -> Lowered:
+    """The model with everything in 8 bits."""
+    how, options = ProofOptions(), OptimizationOptions(patterns=patterns)
+    precision = PrecisionOptions(goal="size", tolerance=0.9, feeds=feeds)
+    return lower(prove(model, *in_floats(options, how)), options, how, precision)
+
+
+@pytest.mark.parametrize("steps", [ONE_NODE, SINGLE_STEPS])
+def test_scales_move_to_all_products(steps: str) -> None:
+    model = layer(steps)
+    found = lowered(model, [rows(), rows(seed=1)])
+    assert not found.fault
+    assert found.report(found.proof.report).applied["SmoothedNormalization"] == 1
+    assert len(found.rounded) == 2
+    plain, _ = round_products(model, None, resolve("int8"), None, "cpu")
+    expected, before, after = (run(each, rows(seed=2)) for each in (model, plain, found.proof.proto))
+    assert error("rms", expected, after) < 0.5 * error("rms", expected, before)
+    assert [report.status for report in found.structure] == ["equal"] * 2
+
+
+def test_random_samples_leave_it_to_the_parameters() -> None:
+    assert "SmoothedNormalization" in lowered(layer(ONE_NODE), []).report(lowered(layer(ONE_NODE), []).proof.report).applied
+    assert not lowered(layer(SINGLE_STEPS), []).prepared
+
+
+@pytest.mark.parametrize(
+    "others",
+    ["z = Neg(n)", "z = Identity(n)", "k = Transpose(w) z = MatMul(q, w)", "e = Constant <value_float = 1.0> () z = Add(n, e)"],
+)
+def test_what_something_else_reads_stays(others: str) -> None:
+    assert not lowered(layer(ONE_NODE, others), [rows()]).prepared
+
+
+def preparation(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]]) -> Preparation:
+    """The steps before rounding, with what samples tell of convolutions."""
+    samples, settings = Samples(feeds, are_random=False), SessionSettings()
+
+    def observe(model: onnx.ModelProto, folder: Path | None) -> Observed:
+        return calibrated(
+            model, folder, ("Conv", "Relu", "Add"), [feeds[place] for place in samples.to_choose], "minmax", settings
+        )
+
+    rounding = [cls for cls in resolve("int8") if not issubclass(cls, ScalingPattern)]
+    return Preparation(rounding, "cpu", samples, ProofOptions(), settings, observe)
+
+
+def shifted(seed: int = 0) -> dict[str, np.ndarray]:
+    """Images whose channels have means far from 0, which is where rounded weights shift results."""
+    return {"x": images(seed=seed)["x"] * np.float32(0.1) + np.float32([[[[3]], [[2]], [[4]]]])}
+
+
+def test_biases_make_up_for_rounded_weights() -> None:
+    model = convolutions()
+    made = preparation(model, [shifted()])
+    ready = made.prepare(model, None, [])
+    assert ready.observed.channels
+
+    def shift(observed: Observed) -> float:
+        """How far the means of the channels of the first convolution are off."""
+        rounded, found = round_products(model, None, made.rounding, ["r0"], "cpu", observed)
+        assert [*found] == ["r0"]
+        for each in (rounded, given):
+            each.graph.output.append(helper.make_tensor_value_info("r0", TensorProto.FLOAT, None))
+        before, after = (run(each, shifted(seed=1))[-1] for each in (given, rounded))
+        given.graph.output.pop()
+        return float(np.abs((after - before)[..., 1:-1, 1:-1].mean(axis=(0, 2, 3))).max())
+
+    given = onnx.ModelProto()
+    given.CopyFrom(model)
+    assert shift(ready.observed) < 0.5 * shift(ready.observed._replace(channels={}))
+
+
+@pytest.mark.parametrize(("errors", "kept"), [((0.3, 0.2), True), ((0.2, 0.3), False), ((0.2, 0.2), False)])
+def test_biases_are_corrected_where_it_helps(errors: tuple[float, float], kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Preparation, "_error", lambda *_, corrected: errors[corrected])
+    model = convolutions()
+    assert bool(preparation(model, [images()]).prepare(model, None, []).observed.channels) == kept
+
+
+@pytest.mark.parametrize(("errors", "kept"), [((0.3, 0.2), 1), ((0.2, 0.3), 0)])
+def test_scales_move_where_it_helps(errors: tuple[float, float], kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter(errors)
+    monkeypatch.setattr(Preparation, "_error", lambda *_, corrected: next(left))
+    model = layer(ONE_NODE)
+    ready = preparation(model, [rows()]).prepare(model, None, scaling_patterns("int8"))
+    assert len(ready.proofs) == kept
