@@ -4,7 +4,7 @@ import pytest
 
 from tests.diagnose.test_hints_options import MASKED
 from tests.support import parse
-from xoptim import explain
+from xoptim import explain, optimize
 from xoptim.diagnose.assuming import candidates, needed, option_of
 from xoptim.facts.assumptions import Assumptions
 
@@ -30,6 +30,11 @@ def test_tensors_that_are_not_known_to_be_finite(after: str | None) -> None:
     (found,) = explain(model, "PowHalf", assume=["finite(x)"], after=after)
     assert (found.status, found.reason) == ("refused", "t is not known to be finite (--assume finite)")
     assert [each.status for each in explain(model, "PowHalf")] == ["matches"]
+
+
+def test_guards_hide_nothing_from_explanations() -> None:
+    guarded = optimize(parse(MASKED, 23), patterns=None, assume=["t >= 1", "finite(mask)"], guard=True)
+    assert [each.status for each in explain(guarded, "Attention")] == ["matches"]
 
 
 def test_candidates() -> None:

@@ -14,6 +14,7 @@ from xoptim.facts.errors import ModelError
 from xoptim.graph.sources import Source
 from xoptim.match.pattern import PatternOptimization
 from xoptim.optimizing.builder import GraphBuilder
+from xoptim.passes.guards import RemoveGuards
 
 AnyModel = TypeVar("AnyModel")
 
@@ -112,7 +113,10 @@ def _prepared(
     assume: Sequence[str] = (),
 ) -> GraphBuilder:
     if after is None:
-        return model if isinstance(model, GraphBuilder) else GraphBuilder(model, assume=assume)
+        builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, assume=assume)
+        if builder is not model:
+            RemoveGuards().run(builder.model)  # as an optimization does it: shapes behind a guard are not known
+        return builder
     given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
     options = OptimizationOptions(patterns=after, provider=provider, on_application=listener, assume=assume)
     builder = GraphBuilder(given, optimization_options=options)

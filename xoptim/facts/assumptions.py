@@ -185,7 +185,8 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
     for text in texts:
         if not isinstance(text, str):
             raise AssumptionError(f"an assumption is a text such as 'past >= 1', not {text!r}")
-        operands, operators = _COMPARISON.split(text.strip())[::2], _COMPARISON.split(text.strip())[1::2]
+        parts = _COMPARISON.split(text.strip())
+        operands, operators = parts[::2], parts[1::2]
         if not operators:
             word, name = _property(text)
             words += [] if word in PROPERTIES else [word]
