@@ -21,7 +21,8 @@ class GuardedAttentionPattern(AttentionPattern):
     is the sum of the values times 0, which is NaN for values that are infinite or NaN, as in the formula.
     Why: as `Attention`; the guard reads the result instead of the scores. One thread of onnxruntime's CPU provider takes 0.79
     of the time for one query and key, 1.02 for 16, 0.84 for 128, and 0.70 for 1024 (8 heads of 64); for one query 0.47 with 64
-    keys and 0.33 with 512; with keys of earlier calls and `ConcatAttention` 0.96 for 16 queries and 64 keys, 0.77 for 128 and 512.
+    keys and 0.33 with 512. With keys of earlier calls and `ConcatAttention` it takes 0.96 for 16 queries and 64 keys, and 0.77
+    for 128 and 512.
     Refuses when:
     1. `Attention` refuses.
     2. heads are not split off the last axis of q, k and v, or not merged with it: the guard is slower than the formula below
