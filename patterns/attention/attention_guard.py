@@ -7,6 +7,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol
 
 from .._nodes import is_op
+from .._shapes import uniform_value
 from ._mask import lies_between
 
 _MOVES: Final = 3
@@ -58,8 +59,7 @@ class AttentionGuardPattern(EasyPatternOptimization):
     _numbers = "float zero = {0}, float low = {-10000}, int64[3] s = {0, 0, 8}"
     _merged = "l = Where(m, zero, low) a = Attention(q, k, v, l) t = Transpose <perm = [0, 2, 1, 3]> (a)"
     examples = Example.pairs(
-        f"{_start} <float zero = {{0}}, int64[1] one = {{1}}> {{ z = {_heads} o = Mul(v, zero) "
-        "s = ReduceSum <keepdims = 1> (o, one) i = IsNaN(z) y = Where(i, s, z) }",
+        f"{_start} <float[1,5] o = {{0, 0, 0, 0, 0}}> {{ z = {_heads} s = MatMul(o, v) i = IsNaN(z) y = Where(i, s, z) }}",
         f"{{ y = {_heads} }}",
         f"{_four} <{_numbers}> {{ {_merged} z = Reshape(t, s) i = IsNaN(z) y = Where(i, zero, z) }}",
         f"<{_numbers}> {{ {_merged} y = Reshape(t, s) }}",
@@ -84,6 +84,6 @@ def _is_zero(g: GraphView, name: str, depth: int = 4) -> bool:
     if g.get_constant_scalar(name) == 0:
         return True
     node = g.node_before(name)
-    if is_op(node, "Mul"):
-        return any(g.get_constant_scalar(operand) == 0 for operand in node.input)
-    return depth > 0 and is_op(node, "Reshape", "Expand", "Gather", "ReduceSum") and _is_zero(g, node.input[0], depth - 1)
+    if is_op(node, "Mul", "MatMul"):
+        return any(uniform_value(g, operand) == 0 for operand in node.input)
+    return depth > 0 and is_op(node, "Reshape", "Expand", "Gather") and _is_zero(g, node.input[0], depth - 1)
