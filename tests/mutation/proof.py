@@ -48,7 +48,7 @@ _NOT_NUMBERS: Final = ("onnxruntime refuses", "the result does not run")
 
 
 class Optimized(NamedTuple):
-    """What a pattern made of a model, and the grade of the rewrites."""
+    """A model that a pattern has rewritten, and the grade of the rewrites."""
 
     model: onnx.ModelProto
     exactness: Exactness
@@ -113,7 +113,7 @@ def _optimized(pattern: type[Rewrite] | None, model: onnx.ModelProto) -> Optimiz
 
 
 def apart(work: Callable[..., None], *given: Any, seconds: float) -> Iterator[Any]:
-    """What a function sends, made in a process of its own, which may crash, never end, or need all memory."""
+    """The answers of a function that runs in a process of its own: it may crash, never end, or need all memory."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(*given, there))

@@ -25,7 +25,7 @@ SELECTIONS = {
     "default": OptimizationOptions(patterns="default", strict=True),
     "newest": OptimizationOptions(patterns="exact+rounding-extra-deprecated", opset="newest", strict=True),
 }
-"""What a graph is optimized with; the last one is tried on models that were not drawn from nothing."""
+"""Options of the optimizations that are tried; the last ones are for models that were not drawn from nothing."""
 _UNSOLVABLE = "size != 0 && (input_shape_size % size) == 0 was false"
 """The refusal of a Reshape that solves for -1 beside an axis of size 0. The first two axes of inputs are taken not to be empty
 there (``docs/how-it-works.md``)."""

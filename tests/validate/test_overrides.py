@@ -37,7 +37,7 @@ def test_a_rewrite_that_takes_the_default_for_a_constant(text: str, name: str, s
 
 
 def test_constants_stay() -> None:
-    """Before version 4 of the file format, an initializer that is an input is a constant; so is one that is no input."""
+    """Before version 4 of the file format, an initializer that is an input is a constant; so is one that is not an input."""
     assert not list(overriding(parse(WEIGHTS, ir_version=3), 0))
     assert not list(overriding(parse("agraph (float[n] x) => (float[n] y) <float w = {2}> { y = Mul(x, w) }"), 0))
     assert len(list(overriding(parse(WEIGHTS), 0))) == 1

@@ -92,7 +92,7 @@ class Search:
         return found
 
     def _wide(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
-        """A run with zeros and large numbers, if it is short and gives finite numbers: others are no evidence."""
+        """A run with zeros and large numbers, if it is short and gives finite numbers: others say nothing."""
         is_short = self._budget.estimate(self._work.of(sizes)) <= _SHORT and not self._objection(sizes)
         if not (is_short and self._options.is_by_type and self._feeding.may_be_wide and self._sized.has_any(_UNEVEN)):
             return
