@@ -10,6 +10,10 @@ PAIRS = {
     "a bound": ("<float a = {0}, float b = {6}> { y = Clip(x, a, b) }", "{ y = Relu(x) }"),
     "a comparison": ("<float a = {5}> { c = Greater(x, a) z = Neg(x) y = Where(c, z, x) }", "{ y = Identity(x) }"),
     "zero": ("{ y = Sign(x) }", "{ a = Abs(x) y = Div(x, a) }"),
+    "large numbers times 1.03": (
+        "{ a = Abs(x) y = Mul(a, a) }",
+        "<float m = {4}, float f = {1.03}> { a = Abs(x) g = Greater(a, m) q = Mul(a, a) r = Mul(q, f) y = Where(g, r, q) }",
+    ),
     "saturation": ("{ y = HardSigmoid(x) }", "<float a = {0.2}, float b = {0.5}> { t = Mul(x, a) y = Add(t, b) }"),
 }
 

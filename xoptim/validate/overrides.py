@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import is_float
-from xoptim.facts.protos import is_external
+from xoptim.facts.protos import inner_graphs, is_external
 from xoptim.validate.protos import graph_inputs, stored_bytes, tensor_array
 from xoptim.validate.session import Value
 
@@ -23,7 +23,8 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
     Each entry lists alternatives, since a model does not run with any axes or shape: the caller runs the first that it accepts.
     Nothing is given for initializers in external files, or in the place of more than 64 MB.
     """
-    read = {name for node in model.graph.node for name in node.input}
+    nodes = [*model.graph.node, *(node for graph in inner_graphs(model.graph.node) for node in graph.node)]
+    read = {name for node in nodes for name in node.input}
     needed = {value.name for value in graph_inputs(model)}
     inputs = {value.name for value in model.graph.input} - needed
     tensors = [t for t in model.graph.initializer if t.name in inputs & read and not is_external(t) and stored_bytes(t)]

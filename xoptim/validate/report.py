@@ -15,7 +15,7 @@ Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence"]
 fit into memory; or it ran, and its results are not evidence."""
 
 
-_COARSE: Final = 0.05
+_COARSE: Final = 0.005  # of the largest number; results of large values that differ by no more are rounding
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class Search:
             self._try(found[0].sizes, found, failures)
         if feeding.wanted > 1 and self._options.extremes:
             self._add_ends(found)
-        if self._options.extremes:
+        if self._options.assignments > 1 and self._options.extremes:
             found += [*self._overridden(found[0].sizes, len(found)), *self._wide(found[0].sizes, len(found))]
         return found
 
