@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation lint format types docs site release oldest bench new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release oldest bench new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -123,8 +123,8 @@ fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and
 	$(foreach target,model rules selection feeds test-data replay,\
 		$(BIN)/python -m tests.fuzzing.run $(target) --seconds $$(($(SECONDS) / 6)) &&) true
 
-fuzz: $(VENV)/.test ## draw random graphs until stopped, check what optimizing them does, keep what fails
-	$(BIN)/python -m tests.properties
+fuzz: $(VENV)/.test ## draw graphs, and change examples (and MODELS=folder) at random, until stopped; keep what fails
+	$(BIN)/python -m tests.properties $(if $(MODELS),--models "$(MODELS)")
 
 conformance: $(VENV)/.test ## run the cases of the onnx package, print the figures, write docs/conformance.md
 	$(BIN)/python -m tests.conformance
@@ -138,6 +138,10 @@ pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and c
 mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models right
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[mutation]"
 	$(BIN)/python -m tests.mutation.sample
+
+WRONG ?= $(VENV)/wrong_models
+gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models that the proof notices (WRONG=folder of them)
+	$(BIN)/python -m tests.mutation.proof $(WRONG)
 
 bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
 	$(BIN)/python -m benchmarks.scaling

@@ -180,13 +180,16 @@ def _detour(m: Mutant) -> None:
     node = next(node for node in m.nodes() if any(node.input))
     place = m.rng.choice([place for place, name in enumerate(node.input) if name])
     number = len(m.model.graph.node)
-    names = node.input[place], f"mutant_{number}_a", f"mutant_{number}_b"
+    names = "mutant_source", f"mutant_{number}_a", f"mutant_{number}_b"
     text = m.rng.choice(_DETOURS).format(*names)
+    nodes = nodes_of(text)
+    for each in nodes:
+        each.input[:] = [node.input[place] if name == names[0] else name for name in each.input]
     position = list(m.model.graph.node).index(node)
     present = {tensor.name for tensor in m.model.graph.initializer}
     stored = {name: array for name, array in _STORED.items() if name in text and name not in present}
     node.input[place] = names[2]
-    insert(m.model, position, nodes_of(text), stored)
+    insert(m.model, position, nodes, stored)
 
 
 def _overridable(m: Mutant) -> None:

@@ -16,7 +16,7 @@ from xoptim.graph.assumed import assumed_of
 from xoptim.validate.assumed import check_sizes, check_values, hold
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
 from xoptim.validate.errors import ChoiceError, FeedError
-from xoptim.validate.feeds import Style, has_daring_values, make_feeds
+from xoptim.validate.feeds import Style, has_daring_values, has_free_numbers, make_feeds
 from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import graph_inputs
@@ -102,6 +102,7 @@ class Feeding:
         self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
         # whether values are gentle, in the order of attempts
         self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
+        self.may_be_wide = has_free_numbers(self.random, self.uses)
         self.wanted = options.assignments if self.random else 1  # number of runs, without those at the ends
 
     def assignments(self) -> Iterator[Sizes]:
@@ -113,6 +114,12 @@ class Feeding:
         seed = self.options.seed + run
         feeds = hold(self.assumptions, make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle)))
         return RunPlan("random" if self.random else "given", sizes, seed, self.given | feeds)
+
+    def wide_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        """The same with zeros and large numbers among the values."""
+        seed = self.options.seed + run
+        feeds = make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle, wide=True))
+        return RunPlan("wide", sizes, seed, self.given | feeds)
 
 
 def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import bits, is_integer, is_signed_integer, numpy_dtype
+from xoptim.facts.dtypes import bits, is_float, is_integer, is_signed_integer, numpy_dtype
 from xoptim.validate.dims import InputSpec, concrete_shape, size_of
 from xoptim.validate.errors import FeedError
 from xoptim.validate.input_kinds import InputKind
@@ -16,6 +16,8 @@ _WORDS: Final = ("", "a", "onnx", "Graph", "two words", "3.5", "naïve")
 _BEYOND: Final = 1 << 30  # larger than any axis
 _CONSTANTS: Final = {"zero": 0, "one": 1, "count": 3, "all": _BEYOND}
 _SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8 bits
+_WIDE_INTEGER: Final = 1 << 11  # the same where values are wide; more may be the size of a result that fills the memory
+_WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)  # factors; larger ones overflow in too many models
 _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
 
 
@@ -23,11 +25,13 @@ class Style(NamedTuple):
     """The range of the values.
 
     Masks hide a tail in run 0 of the assignments, then anything; ``gentle`` masks hide nothing, and gentle integers are small
-    and not negative.
+    and not negative. Where values are ``wide``, some free numbers are 0 and others are large, as a Clip or a comparison with a
+    number needs them to have an effect.
     """
 
     run: int = 0
     gentle: bool = False
+    wide: bool = False
 
 
 def make_feeds(
@@ -39,6 +43,15 @@ def make_feeds(
     """
     rng = np.random.default_rng(seed)
     return {spec.name: _value(spec, uses[spec.name], sizes, rng, style) for spec in specs}
+
+
+def has_free_numbers(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
+    """Whether wide values would differ from the others."""
+    return any(uses[spec.name].kind == "free" and _may_be_wide(spec.element_type) for spec in specs)
+
+
+def _may_be_wide(element: int) -> bool:
+    return bits(element) > 8 and (is_float(element) or is_integer(element))
 
 
 def has_daring_values(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
@@ -68,7 +81,7 @@ def _tensor(
     if numbers is None and use.kind == "mask":
         numbers = _mask(shape, rng, style)
     if numbers is None:
-        numbers = _free(spec.element_type, use.kind, shape, rng, style.gentle)
+        numbers = _free(spec.element_type, use.kind, shape, rng, style)
     if use.kind in ("index", "free") and is_integer(spec.element_type):
         numbers = _with_landmarks(numbers, use, sizes, rng)
     return np.asarray(numbers).astype(dtype)
@@ -130,26 +143,36 @@ def _mask(shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.
     return visible.astype(np.int8)
 
 
-def _free(element: int, kind: str, shape: tuple[int, ...], rng: np.random.Generator, gentle: bool) -> np.ndarray:
+def _free(element: int, kind: str, shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.ndarray:
     if element == TensorProto.BOOL:
         return rng.random(shape) < 0.5
     if is_integer(element):
         # An integer of rank 0 is a parameter, such as the step of STFT, for which 0 would end the process.
-        return _integers(element, shape, rng, gentle) if shape and kind == "free" else rng.integers(1, 4, shape)
+        return _integers(element, shape, rng, style) if shape and kind == "free" else rng.integers(1, 4, shape)
     if element in (TensorProto.COMPLEX64, TensorProto.COMPLEX128):
         return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
     if kind == "positive" or element == _POWERS_OF_TWO:
         return rng.uniform(0.5, 2.0, shape)
-    return rng.uniform(-0.95, 0.95, shape) if kind == "unit" else rng.standard_normal(shape)
+    if kind == "unit":
+        return rng.uniform(-0.95, 0.95, shape)
+    numbers = rng.standard_normal(shape)
+    return _widened(numbers, rng) if style.wide and _may_be_wide(element) else numbers
 
 
-def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, gentle: bool) -> np.ndarray:
+def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of which a quarter is at least 8, a quarter at most -8, and some are 0, in a random order."""
+    factors = rng.permutation(np.resize(_WIDE, numbers.size)).reshape(numbers.shape)
+    widened: np.ndarray = np.where(np.abs(factors) > 1, factors * (1 + np.abs(numbers)), factors * numbers)
+    return widened
+
+
+def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.ndarray:
     """The whole range of types up to 8 bits, small numbers of wider ones, of both signs where there are two."""
     width = bits(element)
-    reach = 1 << width if width <= 8 else _SMALL_INTEGER
+    reach = 1 << width if width <= 8 else _WIDE_INTEGER if style.wide else _SMALL_INTEGER
     low = -reach // 2 if is_signed_integer(element) else 0
     high = low + reach
-    return rng.integers(0, min(high, _SMALL_INTEGER), shape) if gentle else rng.integers(low, high, shape)
+    return rng.integers(0, min(high, _SMALL_INTEGER), shape) if style.gentle else rng.integers(low, high, shape)
 
 
 def _strings(use: InputKind, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -165,4 +188,4 @@ def _map(spec: InputSpec, use: InputKind, rng: np.random.Generator) -> dict[Any,
     keys = [c for c in use.choices if isinstance(c, str) == text] or (list(_WORDS) if text else [0, 1, 2])
     if spec.element_type == TensorProto.STRING:
         return {key: str(rng.choice(_WORDS)) for key in keys}
-    return dict(zip(keys, _free(spec.element_type, "free", (len(keys),), rng, gentle=True).tolist(), strict=True))
+    return dict(zip(keys, _free(spec.element_type, "free", (len(keys),), rng, Style(gentle=True)).tolist(), strict=True))

@@ -19,7 +19,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import Reference
 from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, ValidationReport, rounding_note
-from xoptim.validate.runs import ReferenceRun
+from xoptim.validate.runs import ReferenceRun, RunPlan
 from xoptim.validate.session import Port, Session, Value
 
 _DRAWS: Final = 4  # most times that the noise is measured
@@ -58,13 +58,18 @@ def judge(
         try:
             judging.runs.append(_compare_run(run, reference.outputs, candidate, options))
         except RunError as error:
-            return judging.report("different", f"onnxruntime cannot run the optimized model{_where(run.sizes)}: {error}")
+            where = _where(run.sizes) + _values(run)
+            return judging.report("different", f"onnxruntime cannot run the optimized model{where}: {error}")
     del candidate  # frees its weights before the verdict loads further sessions
     return judging.verdict(reference, is_part)
 
 
 def _where(sizes: Mapping[str, int]) -> str:
     return f" with {', '.join(f'{name}={size}' for name, size in sizes.items())}" if sizes else ""
+
+
+def _values(run: RunPlan | RunReport) -> str:
+    return {"overridden": ", initializers overridden", "wide": ", large numbers and zeros"}.get(run.source, "")
 
 
 def compare_signatures(expected: Signature, actual: Signature, *, fewer_inputs: bool = False) -> tuple[Comparison, ...]:
@@ -95,7 +100,10 @@ def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session,
     results = candidate.run(run.feeds)
     seconds = time.perf_counter() - start
     compared = _compare_results(outputs, run.results, results, options)
-    return RunReport(run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared, is_probe=run.is_probe)
+    is_coarse = run.source == "wide" and options.considers_noise
+    return RunReport(
+        run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared, is_probe=run.is_probe, is_coarse=is_coarse
+    )
 
 
 def _compare_results(
@@ -171,7 +179,7 @@ class Judge:
         rejected.sort(key=lambda pair: self._is_hopeless(*pair))
         if rejected:
             run, comparison = rejected[0]
-            place = f"output {comparison.output!r}{_where(run.dims)}"
+            place = f"output {comparison.output!r}{_where(run.dims)}{_values(run)}"
             if self._is_hopeless(run, comparison):
                 return self.report("not validated", f"{place} {_sensitivity(run, comparison)}", "evidence")
             return self.report("different", f"{place}: {comparison.message}")

@@ -128,10 +128,14 @@ class ValidationOptions(RunValues):
         )
 
     @property
+    def is_by_type(self) -> bool:
+        """Whether tolerances follow the types."""
+        return self.rtol is None and self.atol is None and self.ulp is None
+
+    @property
     def considers_noise(self) -> bool:
         """Whether the sensitivity of the model may excuse a difference."""
-        is_by_type = self.rtol is None and self.atol is None and self.ulp is None
-        return is_by_type and self.exactness != "exact" and self.noise_multiple > 0
+        return self.is_by_type and self.exactness != "exact" and self.noise_multiple > 0
 
 
 class RunChanges(TypedDict, total=False):

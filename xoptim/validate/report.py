@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.words import counted
@@ -13,6 +13,9 @@ Status: TypeAlias = Literal["equal", "different", "not validated"]
 Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence"]
 """Causes of ``not validated``: onnxruntime does not load the original, or does not run it on the values; the weights do not
 fit into memory; or it ran, and its results are not evidence."""
+
+
+_COARSE: Final = 0.005  # of the largest number; results of large values that differ by no more are rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Noise:
 class RunReport:
     """One run of both models."""
 
-    source: str  # source of the values: ``random``, ``given`` or ``test data``
+    source: str  # source of the values: ``random``, ``given``, ``test data``, ``overridden`` or ``wide``
     dims: Mapping[str, int]  # sizes of the open dimensions
     seed: int  # of the random values
     original_seconds: float  # wall time of the original
@@ -37,15 +40,23 @@ class RunReport:
     # Measured for the outputs that differ beyond the tolerance, when rounding may excuse that
     noise: Mapping[str, Noise] = field(default_factory=dict)
     is_probe: bool = False  # whether the sizes are extreme, so that a failure of the original is not an error
+    # Whether rounding counts as equal even where the values are so large that it adds up to more than usual
+    is_coarse: bool = False
 
     def accepts(self, comparison: Comparison) -> bool:
         """Whether an output counts as equal, within the tolerance or as noise."""
         noise = self.noise.get(comparison.output)
-        return comparison.ok or (noise is not None and noise.accepted)
+        return comparison.ok or (noise is not None and noise.accepted) or (self.is_coarse and _is_small(comparison))
 
     def is_accepted(self) -> bool:
         """Whether all outputs count as equal."""
         return all(map(self.accepts, self.comparisons))
+
+
+def _is_small(comparison: Comparison) -> bool:
+    """Whether finite numbers differ by a small part of the largest one."""
+    is_number = comparison.fault == "value" and comparison.tolerance is not None and math.isfinite(comparison.excess)
+    return is_number and comparison.max_abs <= _COARSE * comparison.top
 
 
 class SkippedRun(NamedTuple):

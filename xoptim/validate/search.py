@@ -2,28 +2,42 @@
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
+import numpy as np
 import onnx
 
+from xoptim.facts.dtypes import element_type, is_float
 from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, RunError
 from xoptim.validate.extremes import Ends
 from xoptim.validate.feeding import Feeding, check_agreement
 from xoptim.validate.memory import MemoryNeed, size_text
 from xoptim.validate.options import ValidationOptions
+from xoptim.validate.overrides import overriding
 from xoptim.validate.report import SkippedRun
-from xoptim.validate.runs import ReferenceRun, ResultStore, run_plan
-from xoptim.validate.session import Session
+from xoptim.validate.runs import ReferenceRun, ResultStore, RunPlan, run_plan
+from xoptim.validate.session import Session, Value
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import RunBudget, Work
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
+_SHORT: Final = 0.05  # seconds of a run with other values that is worth its time
+_UNEVEN: Final = frozenset(
+    (
+        *("Clip", "Max", "Min", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Where", "Sign", "Mod", "Abs"),
+        *("HardSigmoid", "HardSwish", "ThresholdedRelu", "Celu", "Elu", "Shrink", "Div", "Reciprocal", "Not", "Cast", "Round"),
+    )
+)
+"""Operators that treat 0 or large numbers in another way than moderate ones."""
+Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
+"""Makes values for sizes, the number of a run, and whether they are gentle; raises `FeedError` when it cannot."""
 
 
 class Search:
@@ -73,7 +87,28 @@ class Search:
             self._try(found[0].sizes, found, failures)
         if feeding.wanted > 1 and self._options.extremes:
             self._add_ends(found)
+        if self._options.assignments > 1 and self._options.extremes:
+            found += [*self._overridden(found[0].sizes, len(found)), *self._wide(found[0].sizes, len(found))]
         return found
+
+    def _wide(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
+        """A run with zeros and large numbers, if it is short and gives finite numbers: others say nothing."""
+        is_short = self._budget.estimate(self._work.of(sizes)) <= _SHORT and not self._objection(sizes)
+        if not (is_short and self._options.is_by_type and self._feeding.may_be_wide and self._sized.has_any(_UNEVEN)):
+            return
+        made = self._probe(sizes, run, self._feeding.wide_plan)
+        if made is not None and all(map(_is_finite, made.results)):
+            yield made
+
+    def _overridden(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
+        """Runs with other values of initializers that a caller may override, as long as the budget allows."""
+        for alternatives in overriding(self._model, self._options.seed):
+            plans = (partial(self._overriding, given) for given in alternatives if not self._objection(sizes))
+            yield from itertools.islice(filter(None, (self._probe(sizes, run, plan) for plan in plans)), 1)
+
+    def _overriding(self, given: Mapping[str, Value], sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        plan = self._feeding.plan(sizes, run, gentle)
+        return replace(plan, source="overridden", feeds={**plan.feeds, **given})
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
         """Add a run for each axis, as long as the original and the budget allow, and one with an empty axis."""
@@ -121,10 +156,10 @@ class Search:
             return f"would take about {seconds:.2g} s, and the budget of all runs is {limit:.2g} s (--validation-budget)"
         return ""
 
-    def _probe(self, sizes: Sizes, run: int) -> ReferenceRun | None:
-        """A run with sizes that the original may refuse, stopped when it takes the whole budget."""
+    def _probe(self, sizes: Sizes, run: int, plan: Planning | None = None) -> ReferenceRun | None:
+        """A run with sizes or values that the original may refuse, stopped when it takes the whole budget."""
         found: list[ReferenceRun] = []
-        self._try(sizes, found, [], run)
+        self._try(sizes, found, [], run, plan)
         if not found and self._budget.spent > self._budget.limit:
             reason = f"was stopped after {self._budget.limit:.2g} s, the budget of all runs (--validation-budget)"
             self.skipped.append(SkippedRun(sizes, reason))
@@ -135,14 +170,22 @@ class Search:
         most = self._options.max_attempts if self._feeding.random else 1
         return min(_FURTHER_ATTEMPTS, most) if found else most
 
-    def _try(self, sizes: Sizes, found: list[ReferenceRun], failures: list[Exception], run: int | None = None) -> None:
-        """One more run, or one more failure for each style."""
+    def _try(
+        self,
+        sizes: Sizes,
+        found: list[ReferenceRun],
+        failures: list[Exception],
+        run: int | None = None,
+        plan: Planning | None = None,
+    ) -> None:
+        """One more run, or one more failure for each style; ``plan`` makes the values of a probe."""
         is_probe, run = run is not None, len(found) if run is None else run
         for gentle in self._feeding.styles:
             start = time.perf_counter()
             try:
                 self._need.check(sizes)
-                made = run_plan(self._session, self._feeding.plan(sizes, run, gentle), self._budget.limit if is_probe else None)
+                values = (plan or self._feeding.plan)(sizes, run, gentle)
+                made = run_plan(self._session, values, self._budget.limit if is_probe else None)
                 self._budget.charge(self._work.of(sizes), made.seconds)
                 found.append(self._store.keep(made))
                 return
@@ -153,3 +196,12 @@ class Search:
             self._budget.spend(time.perf_counter() - start)
             if time.perf_counter() > self._deadline:
                 return
+
+
+def _is_finite(value: Value) -> bool:
+    """Whether a result has no infinity and no NaN."""
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    if not isinstance(value, np.ndarray) or not is_float(element_type(value.dtype)):
+        return True
+    return bool(np.isfinite(value.astype(np.float64)).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,6 +52,11 @@ class SizedModel:
                     # Inference gives axes without a name symbols of its own.
                     for symbol, size in (*((name, name) for name in names_in(entry)), (str(dim), entry)):
                         self._entries.setdefault(symbol, []).append(size)
+
+    def has_any(self, operators: Collection[str]) -> bool:
+        """Whether the model has a node with one of some operators, in a subgraph or outside; no if it cannot be loaded."""
+        graphs = self.graph.model.graphs() if self.graph is not None else ()
+        return any(node.op_type in operators for graph in graphs for node in graph.nodes)
 
     def dims(self, symbols: Iterable[str]) -> frozenset[str] | None:
         """The open dimensions of some symbols of shapes, ``None`` when one of them is not a size of an input."""

@@ -1,0 +1,67 @@
+"""Sizes and values on which both models run: a rewrite that holds for some of them only is found."""
+
+import numpy as np
+import pytest
+
+from tests.support import parse
+from xoptim.validate import ValidationOptions, validate
+
+PAIRS = {
+    "a bound": ("<float a = {0}, float b = {6}> { y = Clip(x, a, b) }", "{ y = Relu(x) }"),
+    "a comparison": ("<float a = {5}> { c = Greater(x, a) z = Neg(x) y = Where(c, z, x) }", "{ y = Identity(x) }"),
+    "zero": ("{ y = Sign(x) }", "{ a = Abs(x) y = Div(x, a) }"),
+    "large numbers times 1.03": (
+        "{ a = Abs(x) y = Mul(a, a) }",
+        "<float m = {4}, float f = {1.03}> { a = Abs(x) g = Greater(a, m) q = Mul(a, a) r = Mul(q, f) y = Where(g, r, q) }",
+    ),
+    "saturation": ("{ y = HardSigmoid(x) }", "<float a = {0.2}, float b = {0.5}> { t = Mul(x, a) y = Add(t, b) }"),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_a_rewrite_that_holds_for_moderate_numbers_only(pair: tuple[str, str]) -> None:
+    before, after = (parse(f"agraph (float[n,4] x) => (float[n,4] y) {body}") for body in pair)
+    report = validate(before, after)
+    assert report.status == "different"
+    assert "large numbers and zeros" in report.reason
+    assert validate(before, before).ok
+    assert validate(before, after, ValidationOptions(extremes=False)).ok
+
+
+def test_integers_beyond_a_bound() -> None:
+    before = parse("agraph (int64[n,4] x) => (int64[n,4] y) <int64 a = {100}> { y = Min(x, a) }")
+    assert validate(before, parse("agraph (int64[n,4] x) => (int64[n,4] y) { y = Identity(x) }")).status == "different"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["{ e = Exp(x) f = Exp(e) y = Abs(f) }", "{ a = Add(x, x) y = Tanh(a) }"],
+    ids=["that overflow", "that make no difference"],
+)
+def test_large_numbers_are_left_out(body: str) -> None:
+    model = parse(f"agraph (float[n,4] x) => (float[n,4] y) {body}")
+    report = validate(model, model)
+    assert report.ok
+    assert {run.source for run in report.runs} == {"random"}
+
+
+def test_rounding_of_large_numbers_is_no_difference() -> None:
+    """The sum in another order differs by more than usual where large numbers cancel, and by little beside the largest."""
+    rng = np.random.default_rng(0)
+    weights = ", ".join(str(round(float(number), 3)) for number in rng.standard_normal(64))
+    head = f"agraph (float[n,64] x) => (float[n,1] y) <float[64,1] w = {{{weights}}}, float b = {{50}}, int64[1] k = {{1}}>"
+    before = parse(f"{head} {{ a = Abs(x) p = MatMul(a, w) y = Sub(p, b) }}")
+    after = parse(f"{head} {{ a = Abs(x) t = Transpose(w) m = Mul(a, t) p = ReduceSum(m, k) y = Sub(p, b) }}")
+    assert validate(before, after).ok
+
+
+@pytest.mark.parametrize("names", [("batch", "seq"), ("N", "T"), ("b", "sequence_length"), ("batch_size", "s1")])
+def test_batch_and_length_differ_and_are_above_one(names: tuple[str, str]) -> None:
+    """A rewrite that takes one for the other, or holds for a single one, shows in each of the first runs."""
+    batch, length = names
+    model = parse(f"agraph (float[{batch},{length},4] x) => (float[{batch},{length},4] y) {{ y = Neg(x) }}")
+    runs = [run for run in validate(model, model).runs if run.source == "random"]
+    assert len(runs) == 2
+    assert all(1 < run.dims[batch] != run.dims[length] > 1 for run in runs)
+    assert runs[0].dims[batch] != runs[1].dims[batch]
+    assert runs[0].dims[length] != runs[1].dims[length]
