@@ -71,9 +71,18 @@ def test_tolerance_is_kept() -> None:
 def test_four_bits_raise_the_operator_set() -> None:
     found = lowered(network(layers=2), scheme="int4", tolerance=0.9)
     assert found.proof.proto.opset_import[0].version == 21
-    assert set(found.rounded.values()) == {"Int4Weights"}
+    assert set(found.rounded.values()) == {"Int4Weights", "Int8Table"}
     sizes = [tensor.data_type for tensor in found.proof.proto.graph.initializer]
     assert sizes.count(onnx.TensorProto.INT4) == 3
+
+
+@pytest.mark.parametrize(("tolerance", "table"), [(0.9, "Int4Table"), (0.03, "Int8Table")])
+def test_tables_of_four_bits_need_operators_of_onnxruntime(tolerance: float, table: str) -> None:
+    """Eight bits are taken where four err too much."""
+    found = lowered(network(layers=1), "default+onnxruntime", scheme="int4", tolerance=tolerance)
+    assert not found.fault
+    assert found.rounded["h0"] == table
+    assert ("GatherBlockQuantized" in operators(found.proof.proto)) == (table == "Int4Table")
 
 
 @pytest.mark.parametrize("opset", [11, 17])
