@@ -324,18 +324,11 @@ def fault(seed: int, kind: str) -> str:
         observed = _observed(model, feeds) if draw is Images else Observed()
     except RunError:  # a window that is larger than the image
         return ""
-<<<<<<< HEAD
     provider, rtol = ("cuda", _HALF) if scheme == HALVES else ("cpu", None)
-    patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative == (kind == "rows")]
+    patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative or kind != "rows"]
     rounded, found = round_products(model, None, patterns, None, provider, observed)
     check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol))
     options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)
-=======
-    patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative or kind != "rows"]
-    rounded, found = round_products(model, None, patterns, None, "cpu", ranges)
-    check = EachCheck(rounded, ValidationOptions(feeds=feeds))
-    options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], on_application=check)
->>>>>>> 3febce65 (Round tables with weights of 4 bits: to 4 bits where operators of onnxruntime are included, to 8 otherwise)
     builder = GraphBuilder(rounded, optimization_options=options)
     original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
     if [each.shape for each in before] != [each.shape for each in after]:
