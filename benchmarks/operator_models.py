@@ -45,6 +45,7 @@ _TOKENS_13 = """
 LayerNormalizationOrt (float[ROWS,768] x) => (y) <float two = {2}, float e = {0.00001}>
     { m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean <axes = [-1]> (q) w = Add(v, e) s = Sqrt(w)
     y = Div(d, s) }
+Int4Table (int64[ROWS] x, float[30000,768] W) => (y) { y = Gather(W, x) }
 Int8LSTM (float[ROWS,1,256] x, float[1,1024,256] W, float[1,1024,256] R) => (y) { y = LSTM <hidden_size = 256> (x, W, R) }
 Int8Operands (float[ROWS,768] x, float[768,768] W) => (y) { y = MatMul(x, W) }
 Int8Rows (float[ROWS,768] x, float[768,768] W) => (y) { y = MatMul(x, W) }

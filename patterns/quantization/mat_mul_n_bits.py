@@ -7,6 +7,7 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, runs
 
 from .._axes import axis_of, permutation
+from .._bits import packed
 from .._folding import Array
 from .._nodes import is_op
 
@@ -127,13 +128,3 @@ def _weights(g: GraphView, node: Node, axis: int) -> _Weights | None:
 
     points = None if zeros is None or (zeros.astype(np.int64) + shift == middle).all() else rows(zeros)
     return _Weights(rows(integers), scales if axis else scales.T, points, _BITS[dtype], block)
-
-
-def packed(rows: Array, bits: int) -> Array:
-    """Rows of integers in bytes: two of 4 bits in one, the first of them in its lower half, filled up with 0 at the end."""
-    if bits == 8:
-        return np.ascontiguousarray(rows)
-    even = np.pad(rows, ((0, 0), (0, rows.shape[1] % 2)))
-    low, high = even[:, ::2], even[:, 1::2]
-    found: Array = low | high << 4
-    return found

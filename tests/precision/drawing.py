@@ -325,7 +325,7 @@ def fault(seed: int, kind: str) -> str:
     except RunError:  # a window that is larger than the image
         return ""
     provider, rtol = ("cuda", _HALF) if scheme == HALVES else ("cpu", None)
-    patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative == (kind == "rows")]
+    patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative or kind != "rows"]
     rounded, found = round_products(model, None, patterns, None, provider, observed)
     check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol))
     options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)

@@ -1,7 +1,10 @@
 """Small networks whose products can be rounded."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -83,3 +86,12 @@ def recurrent(outputs: str = "y", hidden: int = 32) -> onnx.ModelProto:
     tensors = [numpy_helper.from_array(array, name) for name, array in numbers.items()]
     graph = helper.make_graph([node], "recurrent", inputs, results, tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def kernels(model: onnx.ModelProto, folder: Path) -> list[str]:
+    """The operators that onnxruntime runs."""
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "loaded.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return [node.op_type for node in onnx.load(folder / "loaded.onnx").graph.node]

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxruntime
 import pytest
 
-from tests.precision.models import convolutions, images
+from tests.precision.models import convolutions, images, kernels
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision.lowering import Lowered, in_floats, lower
@@ -20,15 +19,6 @@ def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -
     how, chosen = ProofOptions(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(**{"goal": "size", "tolerance": 0.5, "feeds": [images(), images(seed=1)], **options})
     return lower(prove(model, *in_floats(chosen, how)), chosen, how, precision)
-
-
-def kernels(model: onnx.ModelProto, folder: Path) -> list[str]:
-    """The operators that onnxruntime runs."""
-    options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath = str(folder / "loaded.onnx")
-    options.log_severity_level = 3
-    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return [node.op_type for node in onnx.load(folder / "loaded.onnx").graph.node]
 
 
 @pytest.mark.parametrize("opset", [11, 13, 17, 21])

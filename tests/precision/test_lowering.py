@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import xoptim
-from tests.precision.models import network, recurrent, words
+from tests.precision.models import kernels, network, recurrent, words
 from tests.support import parse, run
 from xoptim.diagnose.each import Disagreement
 from xoptim.engine.options import OptimizationOptions
@@ -71,9 +71,18 @@ def test_tolerance_is_kept() -> None:
 def test_four_bits_raise_the_operator_set() -> None:
     found = lowered(network(layers=2), scheme="int4", tolerance=0.9)
     assert found.proof.proto.opset_import[0].version == 21
-    assert set(found.rounded.values()) == {"Int4Weights"}
+    assert set(found.rounded.values()) == {"Int4Weights", "Int8Table"}
     sizes = [tensor.data_type for tensor in found.proof.proto.graph.initializer]
     assert sizes.count(onnx.TensorProto.INT4) == 3
+
+
+@pytest.mark.parametrize(("tolerance", "table"), [(0.9, "Int4Table"), (0.03, "Int8Table")])
+def test_tables_of_four_bits_need_operators_of_onnxruntime(tolerance: float, table: str) -> None:
+    """Eight bits are taken where four err too much."""
+    found = lowered(network(layers=1), "default+onnxruntime", scheme="int4", tolerance=tolerance)
+    assert not found.fault
+    assert found.rounded["h0"] == table
+    assert ("GatherBlockQuantized" in operators(found.proof.proto)) == (table == "Int4Table")
 
 
 @pytest.mark.parametrize("opset", [11, 17])
@@ -223,7 +232,7 @@ def test_nothing_is_written_beyond_the_tolerance(tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
-def test_rows_that_differ_have_scales_of_their_own() -> None:
+def test_rows_that_differ_have_scales_of_their_own(tmp_path: Path) -> None:
     """One scale for all leaves no digits to small rows, which count as much as the large one after the normalization."""
     model = parse(
         "agraph (float[n,32] x) => (float[n,32] y) <float[32,32] w, float[32] s> "
@@ -240,6 +249,7 @@ def test_rows_that_differ_have_scales_of_their_own() -> None:
     assert {*found.rounded.values()} == {"Int8Rows"}
     assert not found.fault
     assert {each.pattern: each.alone > 0.5 for each in found.products} == {"Int8Operands": True, "Int8Rows": False}
+    assert "MatMulIntegerToFloat" in kernels(found.proof.proto, tmp_path)
 
 
 @pytest.mark.parametrize("tolerance", [0.5, 0.02, 0.015, 0.01, 0.007, 0.004])
@@ -276,5 +286,7 @@ def test_recurrent_networks(outputs: str) -> None:
 
 
 def test_recurrent_networks_without_operators_of_onnxruntime() -> None:
-    with pytest.raises(ChoiceError, match="nothing can be rounded to int8"):
+    with pytest.raises(
+        ChoiceError, match="LSTM can be rounded to int8 by operators of onnxruntime only: --include onnxruntime"
+    ):
         lowered(recurrent(), feeds=[{"x": np.ones((5, 2, 24), np.float32)}])

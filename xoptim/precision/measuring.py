@@ -82,7 +82,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     model, folder = ready.model, ready.folder
     products, parts = find_products(model, folder, everything, options.provider, ready.observed)
     if all(each.reads for each in products):
-        raise ChoiceError(_nothing(model, precision.scheme, samples))
+        raise ChoiceError(_nothing(model, precision.scheme, samples, patterns))
     how.on_step("measuring products with fewer bits")
     measure_products(model, folder, products, parts, samples.feeds[0], settings)
     how.on_step("measuring the error of each product")
@@ -129,8 +129,12 @@ def _observed(
     return calibrated(model, folder, op_types, feeds, precision.calibration, settings)
 
 
-def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples) -> str:
+def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples, patterns: Sequence[type[RoundingPattern]]) -> str:
     """The reason why nothing can be rounded."""
+    others = [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and cls.produces and cls not in patterns]
+    found = sorted({op_type for cls in others for op_type in cls.anchors or ()} & {node.op_type for node in model.graph.node})
+    if found:
+        return f"{' and '.join(found)} can be rounded to {scheme} by operators of onnxruntime only: --include onnxruntime"
     if scheme == "int8" and samples.are_random and any(node.op_type == "Conv" for node in model.graph.node):
         return (
             "convolutions are rounded to int8 by the ranges of what they read: give samples with --feeds FILE.npz or a folder"

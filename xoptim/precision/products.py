@@ -74,7 +74,7 @@ class Product:
 
     @property
     def saved(self) -> float:
-        """What this form saves, in multiplications; not by the time measured, so that the order is the same in each run."""
+        """The multiplications that this form saves; the time measured does not count, so that each run has the same order."""
         return self.work * (1 - self.share)
 
     def price(self, before: "Product | None" = None) -> tuple[bool, float, str]:

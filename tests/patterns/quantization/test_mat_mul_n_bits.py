@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from xoptim.patterns.quantization.mat_mul_n_bits import packed
+from xoptim.patterns._bits import packed
 
 from tests.support import run, types
 from xoptim import optimize
