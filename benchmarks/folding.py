@@ -46,7 +46,7 @@ def towers(g: Graph, count: int, width: int = 32, rows: int = 1, shared: bool = 
 
 
 def towers_but_one(g: Graph, count: int = 8, width: int = 32, rows: int = 16, open_weights: bool = True) -> str:
-    """Perceptrons of one input side by side, of which the last has weights that a caller gives, or another activation."""
+    """Perceptrons of one input side by side; the last one has weights that a caller gives, or another activation."""
     x = g.input(rows, width)
     like = [tower(g, x, width) for _ in range(count - 1)]
     y = x

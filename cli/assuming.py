@@ -29,7 +29,7 @@ def assume_option() -> Any:
 
 
 def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
-    """The assumptions of the command line, or those of a settings file that fit a model; with ``always`` only those that fit.
+    """The assumptions of the command line, or of a settings file where they fit a model; with ``always`` only those that fit.
 
     Others are left out, with a warning for each: settings are for many models.
     """

@@ -101,7 +101,7 @@ def xopt(config: str | None, no_config: bool) -> None:
     \b
     xopt model.onnx                 optimize, validate, write model.opt.onnx
     xopt model.onnx -o small.onnx   write somewhere else
-    xopt fast model.onnx            newest operators, and those of onnxruntime: as fast as it gets there
+    xopt fast model.onnx            the newest operators, and onnxruntime's own: as fast as it gets there
     xopt explain model.onnx Gelu    say why a pattern does not apply
     xopt verify a.onnx b.onnx       compare two models
     xopt bench a.onnx b.onnx        measure models side by side

@@ -35,7 +35,7 @@ _DEPTH: Final = 24
 def is_finite_mask(g: GraphView, name: str, depth: int = _DEPTH) -> bool:
     """Whether no element of a tensor is infinite or NaN, as long as nothing overflows.
 
-    The numbers come from constants, integers, Booleans, and inputs of which that is assumed, through operators that move,
+    The numbers come from constants, integers, Booleans, and inputs where that is assumed, through operators that move,
     select, add or multiply them.
     """
     dtype = g.try_infer_type(name)
@@ -100,7 +100,7 @@ def fits_scores(mask: Shape | None, scores: Shape) -> bool:
 
 
 def has_keys(g: GraphView, masks: Sequence[str], scores: Shape, values: str) -> bool:
-    """Whether masks broadcast to the scores. Their last axes or that of the keys prove the number of keys."""
+    """Whether masks broadcast to the scores. Their last axes, or the keys' axis, prove the number of keys."""
     shapes = [g.try_infer_shape(name) for name in masks]
     if not all(shape is not None and fits_scores(shape, scores) for shape in shapes):
         return False

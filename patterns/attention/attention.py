@@ -186,6 +186,6 @@ class AttentionPattern(EasyPatternOptimization):
 
 
 def _is_merged(g: GraphView, name: str) -> bool:
-    """Whether the heads of a result (batch, heads, length, size) are moved behind the length, as before they are merged."""
+    """Whether the heads of a result (batch, heads, length, size) are moved after the length, as before they are merged."""
     node = g.next_node(name)
     return is_op(node, "Transpose") and node.attribute.get("perm") == [0, 2, 1, 3]

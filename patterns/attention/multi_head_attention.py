@@ -23,7 +23,7 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
     Why: one thread of onnxruntime's CPU provider takes 0.94 of the time for one query and 64 keys, 0.82 for 16 queries and
     keys, 0.91 for 64, 0.90 for 128, 0.83 for 512, 0.69 for 1024, and 0.69 for 2048 (8 heads of 64). With a mask it takes 0.71
     for one query and 64 keys, 0.63 for 512, and for as many queries as keys 1.00 for 16, 0.95 for 64, 0.96 for 128 and 0.92 for
-    512; behind earlier keys 0.83 to 0.94 for one query, 0.95 to 1.00 for more.
+    512; after earlier keys 0.83 to 0.94 for one query, 0.95 to 1.00 for more.
     Refuses when:
     1. the shapes are unknown, batches or heads of q, k and v differ, or heads are not split off the last axis and merged again.
     2. an axis may be empty, which onnxruntime's kernel refuses (but for earlier keys).

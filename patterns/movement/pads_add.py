@@ -8,7 +8,7 @@ from .._axes import agree_elsewhere, size_along
 class PadsAddPattern(EasyPatternOptimization):
     """Pad(x, 0) + Pad(z, 0), each the length of the other one at its end or start → Concat(x, z)
 
-    What: joins two tensors of which each is 0 where the other one is.
+    What: joins two tensors that are 0 where the other one is.
     Why: measured 0.38 to 0.81 of the time on onnxruntime's CPU provider: two copies and a sum less.
     Refuses when:
     1. the padding is not constant, not with zeros, along several axes, or negative.

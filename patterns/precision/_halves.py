@@ -46,7 +46,7 @@ errors of small ones (angles of Sin and Cos, Log), that count (CumSum, Range), o
 LARGEST: Final = 2.0**15
 """Larger numbers are near the end of the type, which is 65504."""
 MASK: Final = 1e8
-"""Numbers of masks, which stand for infinity, begin here."""
+"""Numbers of masks, which mean infinity, begin here."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED = 2.0**14
 """Takes their place: the function of Softmax is 0 there, and the sum of two stays within the range."""

@@ -1,4 +1,4 @@
-"""Scales of channels that are moved from a tensor to the weights behind it, so that rounding costs less."""
+"""Scales of channels that are moved from a tensor to the next weights, so that rounding costs less."""
 
 from typing import Final
 

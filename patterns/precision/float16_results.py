@@ -12,7 +12,7 @@ from ._halves import LARGEST, OTHERS, SUMS, Halved, fits, half_of, halved, is_ro
 class Float16ResultsPattern(RangedPattern):
     """MatMul(x, w) → Cast(Cast(MatMul(Cast(Cast(x)), Cast(w16)), to=FLOAT16), to=FLOAT), and so for most operators
 
-    What: rounds operands, constants and results to 16 bits, in the form of which `Float16Compute` makes operators of 16 bits.
+    What: rounds operands, constants and results to 16 bits, in the form that `Float16Compute` turns into operators of 16 bits.
     Everything is still computed in 32 bits, so that the error can be measured on a processor without such operators.
     Why: GPUs compute in 16 bits in half of the time or less, and weights take half of the bytes.
     Refuses when:
@@ -20,7 +20,7 @@ class Float16ResultsPattern(RangedPattern):
        squares a tensor, which takes twice the exponents.
     2. a constant is not within 16 bits, or a tensor holds whole numbers, such as positions, which 16 bits count to 2048.
     3. numbers of an operand or a result are near the end of the type on a sample. Those beyond 10^8 are taken for masks, which
-       stand for infinity: constants of this size become 16384, where the function of a Softmax is 0.
+       mean infinity: constants of this size become 16384, where the function of a Softmax is 0.
     4. everything is rounded already.
     """
 

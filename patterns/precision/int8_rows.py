@@ -19,7 +19,7 @@ class Int8RowsPattern(_RoundedProduct):
     What: rounds both operands of a product with constant weights to 8 bits, as `Int8Operands` does, but each row of x with a
     scale of its own, which each run computes from the largest number of the row: rows of small numbers keep their digits
     beside rows of large ones. onnxruntime makes a product of integers of it when it loads the model.
-    Why: where a few rows have large numbers, as those of the first token of a decoder, one scale for all leaves no digits to
+    Why: where a few rows have large numbers, as the first token of a decoder has, one scale for all leaves no digits to
     the others. The product takes 1.1 to 1.3 of the time of that form (docs/payoff.md), and narrow ones up to 1.4.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.

@@ -115,7 +115,7 @@ def _prepared(
     if after is None:
         builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, assume=assume)
         if builder is not model:
-            RemoveGuards().run(builder.model)  # as an optimization does it: shapes behind a guard are not known
+            RemoveGuards().run(builder.model)  # as an optimization does it: shapes after a guard are not known
         return builder
     given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
     options = OptimizationOptions(patterns=after, provider=provider, on_application=listener, assume=assume)

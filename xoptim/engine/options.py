@@ -100,7 +100,7 @@ class OptimizationOptions:
     def selected(self, assumptions: Assumptions | None = None) -> list[Rewrite]:
         """The patterns and passes, in the order in which they run. Raises `UnknownPatternError` when a name is not known.
 
-        ``assumptions`` are those about the model, by default those of the options: where values are assumed to be finite, the
+        ``assumptions`` are about the model, by default from the options: where values are assumed to be finite, the
         patterns that need it belong to the presets of safe patterns.
         """
         debug = self.debug

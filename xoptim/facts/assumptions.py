@@ -1,4 +1,4 @@
-"""Assumptions about the sizes and the values of a model's inputs: those of a caller, and the default set.
+"""Assumptions about the sizes and the values of a model's inputs: a caller's own, and the default set.
 
 An assumption is a text: a range of a size (``past >= 1``, ``64 <= width <= 4096``, ``batch == 1``), a divisor
 (``width % 8 == 0``), two equal sizes (``total == past + seq``), a property of values (``finite``, ``bool(attention_mask)``), a
@@ -161,7 +161,7 @@ USUAL: Final = Assumptions()
 
 
 def dimension(text: str) -> Dim:
-    """The size that a formula of names, or a name, stands for."""
+    """The size that a formula of names, or a name, means."""
     found = formula_of(text)
     return named(text) if found is None else found
 
@@ -209,7 +209,7 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
 
 
 def _pairs(text: str, operands: list[str], operators: list[str]) -> Iterator[tuple[str, str, str]]:
-    """The comparisons of a text, of which there are two at most: ``1 <= n <= 8``."""
+    """The comparisons of a text, two at most: ``1 <= n <= 8``."""
     if len(operators) > 2 or not all(operands) or not {*operators} <= _MIRRORED.keys() or len({*(o[0] for o in operators)}) > 1:
         raise AssumptionError(f"assumption {text!r}: compare with ==, <=, >=, < or >, such as 'past >= 1' or '1 <= n <= 8'")
     yield from zip(operands, operators, operands[1:], strict=False)

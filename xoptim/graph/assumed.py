@@ -82,7 +82,7 @@ def check_fit(assumptions: Assumptions, proto: onnx.ModelProto) -> None:
 def assumed_sizes(assumptions: Assumptions, names: Iterable[str] = ()) -> dict[str, Dim]:
     """The dimensions that take the place of names of sizes in a model, under ``input:axis`` for one without a name.
 
-    ``names`` are those of all open sizes, which may be longer than usual if the default set is switched off.
+    ``names`` are the names of all open sizes, which may be longer than usual if the default set is switched off.
     """
     facts = dict(assumptions.sizes)
     largest = LARGEST_SIZE if assumptions.has("addressable") else ALL_SIZES[1]

@@ -29,9 +29,9 @@ from xoptim.validate.errors import ChoiceError
 from xoptim.validate.session import Port, SessionSettings, Value
 
 KERNELS: Final = "cuda"
-"""The provider whose kernels the operators must have: those of processors compute in 32 bits."""
+"""The provider whose kernels the operators must have: processors compute in 32 bits."""
 _MASK: Final = 1e8
-"""Numbers of this size stand for infinity."""
+"""Numbers of this size mean infinity."""
 
 
 def best_in_halves(
@@ -158,7 +158,7 @@ def _observed(
     feeds: Sequence[Mapping[str, Value]],
     settings: SessionSettings,
 ) -> Observed:
-    """The ranges of numbers that operators read and give, without those that stand for infinity."""
+    """The ranges of numbers that operators read and give, without those that mean infinity."""
     nodes = [node for node in model.graph.node if first_result(node) in found]
     made = {name for node in model.graph.node for name in node.output if name}
     names = {name for node in nodes for name in (*node.input, *node.output)}

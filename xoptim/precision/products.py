@@ -37,8 +37,8 @@ class Product:
         op_type: its operator; a ``Gather`` reads a table.
         shape: (terms of a sum, columns) of its weights; zeros where it has none.
         weights: name of the constant that is rounded.
-        leader: the result of the first product with the same weights, which stands for all of them, so that weights are not
-            stored twice. Empty for the first one itself, whose work, seconds and error are those of all.
+        leader: the result of the first product with the same weights, which represents all of them, so that weights are not
+            stored twice. Empty for the first one itself, whose work, seconds and error are the sums for all.
         reads: for what has no weights, and goes along with others: the products whose results it reads, and the names of other
             tensors.
         work: multiplications on the first sample.

@@ -57,7 +57,7 @@ def measure_products(
 
 
 def _add_up(products: Sequence[Product]) -> None:
-    """Count the figures of products that share weights with the first of them, which stands for all."""
+    """Count the figures of products that share weights with the first of them, which represents all."""
     first = {each.form: each for each in products}
     for each in products:
         if each.leader:

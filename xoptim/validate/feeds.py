@@ -160,7 +160,7 @@ def _free(element: int, kind: str, shape: tuple[int, ...], rng: np.random.Genera
 
 
 def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of which a quarter is at least 8, a quarter at most -8, and some are 0, in a random order."""
+    """Numbers in a random order: a quarter is at least 8, a quarter at most -8, and some are 0."""
     factors = rng.permutation(np.resize(_WIDE, numbers.size)).reshape(numbers.shape)
     widened: np.ndarray = np.where(np.abs(factors) > 1, factors * (1 + np.abs(numbers)), factors * numbers)
     return widened
