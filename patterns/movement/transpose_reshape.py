@@ -27,8 +27,10 @@ class TransposeReshapePattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, perm = g.try_infer_shape(m.x), permutation(g, m.nodes[0])
-        if shape is None or perm is None:  # (1)
-            return self.none(m.nodes[0], msg="the shape is unknown")
+        if (
+            shape is None or perm is None or sorted(perm) != [*range(len(shape))]
+        ):  # (1) a repeated axis is an error of the model
+            return self.none(m.nodes[0], msg="the shape is unknown, or the axes are not valid")
         kept = [axis for axis in perm if shape[axis] != 1]
         if kept != sorted(kept):  # (1)
             return self.none(m.nodes[0], msg="it moves axes that may be longer than 1")
