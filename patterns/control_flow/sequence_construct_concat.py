@@ -1,10 +1,9 @@
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
 
 from .._axes import agree_elsewhere
-from .._nodes import is_op, replaced_by
 
 
-class SequenceConstructConcatPattern(PatternOptimization):
+class SequenceConstructConcatPattern(EasyPatternOptimization):
     """ConcatFromSequence(SequenceConstruct(a, b)) → Concat(a, b)
 
     What: concatenates the tensors themselves.
@@ -14,19 +13,20 @@ class SequenceConstructConcatPattern(PatternOptimization):
     2. the shapes of the tensors are unknown, or differ along other axes.
     """
 
-    anchors = ("ConcatFromSequence",)
-    near = ("SequenceConstruct",)
     min_opset = 11
+    interior = "keep"  # it is removed when nothing else reads it
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
-        # The sequence is removed when nothing else reads it.
-        construct = g.node_before(node.input[0])
-        if not is_op(construct, "SequenceConstruct") or node.get_attribute("new_axis"):  # (1)
-            return self.none(node, msg="the sequence is not constructed here, or stacked")
-        axis, rank = node.attribute["axis"], g.info(construct.input[0]).rank
-        if not rank or not agree_elsewhere(g, construct.input, axis % rank):  # (2)
-            return self.none(construct, msg="the shapes are unknown or differ")
-        return MatchResult(self, [node], replaced_by("Concat", *construct.input, axis=axis))
+    def match_pattern(self, g: PatternBuilder, parts: Variadic) -> Symbol:
+        return g.op.ConcatFromSequence(g.op.SequenceConstruct(parts), axis=g.capture("axis"), new_axis=0)  # (1)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        rank = g.info(m.parts[0]).rank
+        if not rank or not agree_elsewhere(g, m.parts, m.axis % rank):  # (2)
+            return self.none(m.nodes[0], msg="the shapes are unknown or differ")
+        return True
+
+    def apply_pattern(self, g: PatternRewriter, parts: tuple[str, ...], axis: int) -> str:
+        return g.op.Concat(*parts, axis=axis)
 
     examples = Example.only(
         "agraph (float[a,2] x, float[a,3] z) => (float[a,5] y) "

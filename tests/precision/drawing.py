@@ -346,7 +346,7 @@ def _told(seed: int, check: EachCheck) -> str:
 
 
 def _observed(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> Observed:
-    """What one sample tells of all tensors between operators."""
+    """Facts about all tensors between operators on one sample."""
     op_types = {node.op_type for node in model.graph.node}
     return calibrated(model, None, op_types, [feeds], "minmax", SessionSettings())
 
