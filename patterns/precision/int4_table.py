@@ -11,6 +11,7 @@ from ._tables import ROWS, _RoundedTable
 
 _BLOCK = 32
 _FLOATS = ", ".join(str(n % 16 - 8) for n in range(ROWS * _BLOCK))
+_SCALES = ", ".join(["1"] * ROWS)
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOCK, 2))
 
 
@@ -22,8 +23,7 @@ class Int4TablePattern(_RoundedTable):
     Why: the table takes 0.16 of the bytes. Reading one row takes 1.1 of the time, 16 rows 2.5, 128 rows 5.6 (768 numbers;
     docs/payoff.md), which is little beside products. A Gather of dequantized rows would dequantize the whole table in each run.
     Refuses when:
-    1. the table is not a constant matrix of finite 32-bit floats with at least 256 rows of whole blocks, or is not read by
-       rows.
+    1. the table is not a constant matrix of finite 32-bit floats, of 256 rows or more of whole blocks, that is read by rows.
     2. the provider has no kernel.
     """
 
@@ -51,7 +51,7 @@ class Int4TablePattern(_RoundedTable):
     examples = (
         Example(
             f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_FLOATS}}}> {{ y = Gather(w, i) }}",
-            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},16] w = {{{_PACKED}}}, float[{ROWS},1] s = {{{', '.join(['1'] * ROWS)}}}> "
+            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},16] w = {{{_PACKED}}}, float[{ROWS},1] s = {{{_SCALES}}}> "
             "{ y = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 32, gather_axis = 0, quantize_axis = 1> "
             "(w, i, s) }",
             opset=13,
