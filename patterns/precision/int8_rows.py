@@ -8,8 +8,8 @@ from ._rounding import INT8_ENDS, LARGEST, columns_to_int8
 
 _MIDDLE = 128
 """The integer without sign that means 0."""
-_INTEGERS = ", ".join(map(str, range(7, 128, 8)))
-_WEIGHTS = ", ".join(str(n / 2) for n in range(7, 128, 8))
+_INTEGERS = "127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2"
+_WEIGHTS = ", ".join(str(int(n) / 2) for n in _INTEGERS.split(","))
 
 
 class Int8RowsPattern(_RoundedProduct):
