@@ -1,13 +1,13 @@
 """Products of a tensor by constant weights, in all forms in which exporters and optimizers write them."""
 
-from functools import partial
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.kernels import has_kernel
-from xoptim.match import GraphView, MatchResult, Node, PatternRewriter
+from xoptim.match import ANY, EasyPatternOptimization, GraphView, Match, Node, Optional, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.axes import permutation
 from xoptim.match.rounding import RoundingPattern
 
@@ -61,7 +61,7 @@ def product(g: GraphView, node: Node) -> Product | None:
     return Product(name, is_turned, shape[is_turned], shape[not is_turned])
 
 
-class _RoundedProduct(RoundingPattern):
+class _RoundedProduct(RoundingPattern, EasyPatternOptimization):
     """A product whose operands are replaced. Refusals have the numbers of `Int8OperandsPattern`.
 
     Class attributes:
@@ -70,10 +70,18 @@ class _RoundedProduct(RoundingPattern):
 
     phase = "target"
     providers = ("cpu",)
-    anchors = ("MatMul", "Gemm", "com.microsoft::FusedMatMul")
     integers: ClassVar[tuple[int, ...]]
 
-    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional) -> Symbol:
+        forms: dict[str, Callable[[], Symbol]] = {
+            "MatMul": lambda: g.op.MatMul(x, w),
+            "Gemm": lambda: g.op.Gemm(x, w, b, attributes=ANY),
+            "FusedMatMul": lambda: g.op.FusedMatMul(x, w, attributes=ANY, domain="com.microsoft"),
+        }
+        return forms[g.choice("operator", *forms)]()
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node = m.nodes[0]
         found = product(g, node)
         if found is None:  # (1) (2)
             return self.none(node, msg="not a product of 32-bit floats by a constant matrix, without scales")
@@ -83,23 +91,19 @@ class _RoundedProduct(RoundingPattern):
             return self.none(node, msg="no kernel that dequantizes")
         if not is_roundable(constant(g, found.weights)):  # (1)
             return self.none(node, msg="weights that are not finite, or too large")
-        return MatchResult(self, [node], partial(self._replace, found))
+        return m.derive(found=found)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, b: str, found: Product) -> str:
+        y = self.computed(g, x, found)
+        return g.op.Add(y, b) if b else y
 
     def fits(self, found: Product) -> bool:
         """Whether weights of this shape can be rounded."""
         raise NotImplementedError
 
-    def rounded(self, g: PatternRewriter, x: str, found: Product) -> tuple[str, str]:
-        """The operands as rounded numbers."""
+    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
+        """The product of rounded numbers."""
         raise NotImplementedError
-
-    def _replace(self, found: Product, g: PatternRewriter, node: Node) -> list[Node]:
-        operands = self.rounded(g, node.input[0], found)
-        bias = node.input[2] if len(node.input) > 2 else ""
-        if not bias:
-            return [*g.created, g.make_node("MatMul", operands, node.output)]
-        total = g.op.MatMul(*operands)
-        return [*g.created, g.make_node("Add", [total, bias], node.output)]
 
 
 def stored(g: PatternRewriter, found: Product, numbers: Rounded) -> tuple[str, str]:

@@ -10,8 +10,9 @@ from ._rounding import blocks_to_int4
 from ._tables import ROWS, _RoundedTable
 
 _BLOCK = 32
-_ROW = ", ".join(str(n % 16 - 8) for n in range(_BLOCK))
-_PACKED = ", ".join(str(n | n + 1 << 4) for n in [*range(0, 16, 2)] * 2)
+_FLOATS = ", ".join(str(n % 16 - 8) for n in range(ROWS * _BLOCK))
+_SCALES = ", ".join(["1"] * ROWS)
+_PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOCK, 2))
 
 
 class Int4TablePattern(_RoundedTable):
@@ -22,8 +23,7 @@ class Int4TablePattern(_RoundedTable):
     Why: the table takes 0.16 of the bytes. Reading one row takes 1.1 of the time, 16 rows 2.5, 128 rows 5.6 (768 numbers;
     docs/payoff.md), which is little beside products. A Gather of dequantized rows would dequantize the whole table in each run.
     Refuses when:
-    1. the table is not a constant matrix of finite 32-bit floats with at least 256 rows of whole blocks, or is not read by
-       rows.
+    1. the table is not a constant matrix of finite 32-bit floats, of 256 rows or more of whole blocks, that is read by rows.
     2. the provider has no kernel.
     """
 
@@ -45,16 +45,13 @@ class Int4TablePattern(_RoundedTable):
         halves = (found.integers.T.astype(np.int8) + 8).astype(np.uint8)
         integers = g.make_initializer("", packed(halves, 4), source=w)
         scales = g.make_initializer("", np.ascontiguousarray(found.scales.T), source=f"{w}_scales")
-        sizes = {"bits": 4, "block_size": _BLOCK, "gather_axis": 0, "quantize_axis": 1}
-        return g.op.GatherBlockQuantized(integers, i, scales, domain="com.microsoft", **sizes)
+        axes = {"gather_axis": 0, "quantize_axis": 1}
+        return g.op.GatherBlockQuantized(integers, i, scales, bits=4, block_size=_BLOCK, domain="com.microsoft", **axes)
 
-    _floats = ", ".join([_ROW] * ROWS)
-    _integers = ", ".join([_PACKED] * ROWS)
-    _scales = ", ".join(["1"] * ROWS)
     examples = (
         Example(
-            f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_floats}}}> {{ y = Gather(w, i) }}",
-            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},16] w = {{{_integers}}}, float[{ROWS},1] s = {{{_scales}}}> "
+            f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_FLOATS}}}> {{ y = Gather(w, i) }}",
+            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},16] w = {{{_PACKED}}}, float[{ROWS},1] s = {{{_SCALES}}}> "
             "{ y = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 32, gather_axis = 0, quantize_axis = 1> "
             "(w, i, s) }",
             opset=13,

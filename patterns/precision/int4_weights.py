@@ -31,9 +31,9 @@ class Int4WeightsPattern(_RoundedProduct):
     def fits(self, found: Product) -> bool:
         return found.terms > 0 and found.terms % _BLOCK == 0 and found.columns > 0
 
-    def rounded(self, g: PatternRewriter, x: str, found: Product) -> tuple[str, str]:
+    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         integers, scales = stored(g, found, blocks_to_int4(found.matrix(g), _BLOCK))
-        return x, g.op.DequantizeLinear(integers, scales, axis=0, block_size=_BLOCK)
+        return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, axis=0, block_size=_BLOCK))
 
     _float = f"agraph (float[n,32] x) => (float[n,1] y) <float[32,1] w = {{{_COLUMN}}}>"
     _four = f"agraph (float[n,32] x) => (float[n,1] y) <int4[32,1] w = {{{_PACKED}}}, float[1,1] s = {{1.0}}>"

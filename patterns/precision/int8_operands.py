@@ -34,10 +34,10 @@ class Int8OperandsPattern(_RoundedProduct):
     def fits(self, found: Product) -> bool:
         return found.terms >= FEWEST_TERMS
 
-    def rounded(self, g: PatternRewriter, x: str, found: Product) -> tuple[str, str]:
+    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))
         rows = g.op.DequantizeLinear(*g.op.DynamicQuantizeLinear(x, outputs=3))
-        return rows, g.op.DequantizeLinear(integers, scales, axis=1)
+        return g.op.MatMul(rows, g.op.DequantizeLinear(integers, scales, axis=1))
 
     examples = (
         Example(

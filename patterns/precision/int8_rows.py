@@ -1,26 +1,24 @@
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.match import Example, Node, PatternRewriter
+from xoptim.match import Example, PatternRewriter
 
 from ._products import FEWEST_TERMS, Product, _RoundedProduct, stored
 from ._rounding import INT8_ENDS, LARGEST, columns_to_int8
 
 _MIDDLE = 128
 """The integer without sign that means 0."""
-_COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
-_INTEGERS = ", ".join(map(str, _COLUMN))
-_WEIGHTS = ", ".join(str(n / 2) for n in _COLUMN)
+_INTEGERS = "127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2"
+_WEIGHTS = ", ".join(str(int(n) / 2) for n in _INTEGERS.split(","))
 
 
 class Int8RowsPattern(_RoundedProduct):
     """MatMul(x, w) → s · MatMul(DequantizeLinear(QuantizeLinear(x / s)), DequantizeLinear(w8, t)), s for each row of x
 
     What: rounds both operands of a product with constant weights to 8 bits, as `Int8Operands` does, but each row of x with a
-    scale of its own, which each run computes from the largest number of the row: rows of small numbers keep their digits
-    beside rows of large ones. onnxruntime makes a product of integers of it when it loads the model.
-    Why: where a few rows have large numbers, as the first token of a decoder has, one scale for all leaves no digits to
-    the others. The product takes 1.1 to 1.3 of the time of that form (docs/payoff.md), and narrow ones up to 1.4.
+    scale of its own, which each run computes. onnxruntime makes a product of integers of it when it loads the model.
+    Why: where a few rows have large numbers, one scale for all rows leaves no digits to the others. The product takes
+    1.1 to 1.3 of the time of that form (docs/payoff.md), and narrow ones up to 1.4.
     Refuses when:
     1. the weights are not a constant matrix of finite 32-bit floats, or have fewer than 16 rows.
     2. x is transposed, or not known to be a matrix, or the product is scaled.
@@ -38,18 +36,13 @@ class Int8RowsPattern(_RoundedProduct):
     def fits(self, found: Product) -> bool:
         return found.terms >= FEWEST_TERMS
 
-    def _replace(self, found: Product, g: PatternRewriter, node: Node) -> list[Node]:
-        x, bias = node.input[0], node.input[2] if len(node.input) > 2 else ""
+    def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))
-        most = np.float32(INT8_ENDS[1])
         largest = g.op.ReduceMax(g.op.Abs(x), axes=[-1], keepdims=1)
-        steps = g.op.Mul(g.op.Max(largest, 1 / LARGEST), 1 / most)
+        steps = g.op.Mul(g.op.Max(largest, 1 / LARGEST), 1 / INT8_ENDS[1])
         one, zero = g.make_initializer("", np.float32(1)), g.make_initializer("", np.uint8(_MIDDLE))
         rows = g.op.DequantizeLinear(g.op.QuantizeLinear(g.op.Div(x, steps), one, zero), one, zero)
-        operands = [g.op.MatMul(rows, g.op.DequantizeLinear(integers, scales, axis=1)), steps]
-        if bias:
-            operands = [g.op.Mul(*operands), bias]
-        return [*g.created, g.make_node("Add" if bias else "Mul", operands, node.output)]
+        return g.op.Mul(g.op.MatMul(rows, g.op.DequantizeLinear(integers, scales, axis=1)), steps)
 
     _given = f"agraph (float[n,16] x, float[1] c) => (float[n,1] y) <float[16,1] w = {{{_WEIGHTS}}}>"
     _stored = (
