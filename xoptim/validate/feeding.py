@@ -112,14 +112,16 @@ class Feeding:
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
         seed = self.options.seed + run
-        feeds = hold(self.assumptions, make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle)))
-        return RunPlan("random" if self.random else "given", sizes, seed, self.given | feeds)
+        return RunPlan("random" if self.random else "given", sizes, seed, self._values(sizes, seed, Style(run, gentle)))
 
     def wide_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """The same with zeros and large numbers among the values."""
         seed = self.options.seed + run
-        feeds = make_feeds(self.random, self.uses, sizes, seed, Style(run, gentle, wide=True))
-        return RunPlan("wide", sizes, seed, self.given | feeds)
+        return RunPlan("wide", sizes, seed, self._values(sizes, seed, Style(run, gentle, wide=True)))
+
+    def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
+        """The given values, and random ones that hold what is assumed."""
+        return self.given | hold(self.assumptions, make_feeds(self.random, self.uses, sizes, seed, style))
 
 
 def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:
