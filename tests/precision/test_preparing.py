@@ -114,7 +114,7 @@ def test_biases_make_up_for_rounded_weights() -> None:
 
     def shift(observed: Observed) -> float:
         """How far the means of the channels of the first convolution are off."""
-        rounded, found = round_products(model, None, made.rounding, ["r0"], "cpu", observed)
+        rounded, found = round_products(model, None, made.rounding, {"r0": "Int8Layer"}, "cpu", observed)
         assert [*found] == ["r0"]
         for each in (rounded, given):
             each.graph.output.append(helper.make_tensor_value_info("r0", TensorProto.FLOAT, None))
