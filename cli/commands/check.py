@@ -7,8 +7,10 @@ from typing import Final, NamedTuple
 import click
 
 from xoptim import GraphBuilder, OptimizationOptions, verify
+from xoptim.api.preparing import Source
 from xoptim.validate import at_revision
 
+from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, is_stream, readable
 from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle
@@ -49,6 +51,7 @@ class _Choices:
     )
     against: str | None = option("Fail when a model computes something else than at this revision of git.", metavar="REVISION")
     selection: Selection = field(default_factory=Selection)
+    assume: tuple[str, ...] = assume_option()
     provider: tuple[str, ...] = providers_option()
     comparison: Comparison = field(default_factory=Comparison)
     exact: bool = flag("Demand equal bits, for --against.")
@@ -65,7 +68,7 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
     if choices.against is None:
         refuse_idle(dict.fromkeys((*COMPARISON, *VALUES), "without --against REVISION"))
     elif choices.max_shrink is None:
-        refuse_idle(dict.fromkeys(names_of(Selection), "with --against alone; see --max-shrink"))
+        refuse_idle(dict.fromkeys((*names_of(Selection), "assume"), "with --against alone; see --max-shrink"))
     refuse_idle(choices.comparison.idle(choices.provider))
     most = _MOST if choices.max_shrink is None and choices.against is None else choices.max_shrink
     found: list[_Finding] = []
@@ -85,8 +88,10 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
 
 def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
     """Optimize a model in memory, and judge how many nodes that removes."""
-    options = OptimizationOptions(patterns=choices.selection.query(), provider=choices.provider[0])
-    builder = GraphBuilder(model, optimization_options=options)
+    source, chosen = Source(model), choices.selection.query()
+    known = fitting(source, choices.assume, always=True)
+    options = OptimizationOptions(patterns=chosen, provider=choices.provider[0], assume=known)
+    builder = GraphBuilder(source, optimization_options=options)
     builder.optimize()
     report = builder.report()
     before, after = report.nodes_before, report.nodes_after

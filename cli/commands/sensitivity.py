@@ -12,6 +12,7 @@ from xoptim.precision.measuring import Sensitivity, sensitivity
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 
+from ..assuming import assume_option, fitting
 from ..files import MODEL
 from ..lowering import metric_option
 from ..options import command, json_option, option, providers_option
@@ -26,6 +27,7 @@ class _Choices:
     precision: Scheme = option("The number of bits.", type=click.Choice(SCHEMES), default="int8", show_default=True)
     metric: Metric = metric_option()
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
+    assume: tuple[str, ...] = assume_option()
     provider: tuple[str, ...] = providers_option()
     comparison: Comparison = field(default_factory=Comparison)
     as_json: bool = json_option()
@@ -40,7 +42,10 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
     values = choices.comparison.values
     precision = PrecisionOptions(scheme=choices.precision, metric=choices.metric, feeds=values.samples(), seed=values.seed)
     options = OptimizationOptions(
-        patterns=choices.selection.with_rules(), drop=choices.selection.drop, provider=choices.provider[0]
+        patterns=choices.selection.with_rules(),
+        drop=choices.selection.drop,
+        provider=choices.provider[0],
+        assume=fitting(model, choices.assume),
     )
     with Progress(enabled=not choices.as_json) as progress:
         how = ProofOptions(checks=choices.comparison.read(choices.provider), whole=False, on_step=progress.say)

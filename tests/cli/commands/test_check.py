@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+import xoptim
 from tests.cli.command import RELU, TRANSPOSES, Xopt, write
 from tests.meta.sources import ROOT
 from tests.support import parse
@@ -124,3 +125,20 @@ def test_the_action_runs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     words = done.stdout.split()
     assert words == ["check", "--max-shrink", "5%", "--provider", "cpu", "model.onnx"]
     assert xopt(*words).code == 1
+
+
+SPLIT = (
+    "agraph (float[b,w] x) => (float[b,p,q] y) <int64 one = {1}, int64[1] z = {0}, int64 eight = {8}, int64[1] e = {8}> "
+    "{ s = Shape(x) k = Gather(s, one) d = Div(k, eight) u = Unsqueeze(d, z) a = Shape <start = 0, end = 1> (x) "
+    "t = Concat <axis = 0> (a, u, e) v = Reshape(x, t) y = Relu(v) }"
+)
+
+
+def test_assumptions_that_fit(xopt: Xopt) -> None:
+    """A size that is a multiple needs no shape to be computed; a model without this size is checked without it."""
+    onnx.save(xoptim.optimize(parse(SPLIT, 18)), "model.onnx")
+    assert xopt("check", "model.onnx").code == 0
+    assert xopt("check", "model.onnx", "--assume", "w % 8 == 0").code == 1
+    outcome = xopt("check", "model.onnx", "--assume", "other % 8 == 0")
+    assert outcome.code == 0
+    assert "other" in outcome.err

@@ -23,7 +23,9 @@ def test_as_json(xopt: Xopt) -> None:
     onnx.save(network(layers=2), "model.onnx")
     found = xopt("sensitivity", "model.onnx", "--json", "--precision", "int4", "--metric", "rms").json
     assert {each["node"]: each["shape"] for each in found} == {
-        "Gemm": [64, 64], "Gemm_1": [64, 64], "scores": [64, 8],
+        "Gemm": [64, 64],
+        "Gemm_1": [64, 64],
+        "scores": [64, 8],
         "embed": [300, 64],
     }
     assert all(0 < each["alone"] < 1 and each["before"] > 0 and each["after"] > 0 for each in found)
