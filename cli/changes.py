@@ -7,7 +7,6 @@ from typing import Final
 from rich.console import Console
 
 from xoptim import database
-from xoptim.facts.words import counted
 
 from .tables import Rows
 
@@ -45,14 +44,15 @@ def _lines(before: Counter[str], after: Counter[str], applied: Mapping[str, int]
     changed = [name for name in before | after if before[name] != after[name]]
     changed.sort(key=lambda name: (-abs(before[name] - after[name]), name))
     texts = [f"{name} {before[name]} → {after[name]}" for name in changed[:_SHOWN]]
-    texts += [counted(len(changed) - _SHOWN, "more operator")] if len(changed) > _SHOWN else []
+    texts += [f"{len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
     part = (total[0] - total[1]) / total[0] if total[0] else 0.0
     more = f", {abs(part):.0%} {'fewer' if part > 0 else 'more'}" if part else ""
     yield f"nodes       {total[0]} → {total[1]}{more}{': ' if texts else ''}{', '.join(texts)}"
     if applied:
         texts = [f"{family} {count}" for family, count in _by_family(applied).most_common()]
-        counts = f"{counted(sum(applied.values()), 'rewrite')} by {counted(len(applied), 'pattern')}"
-        yield f"patterns    {counts} (-v names them): {', '.join(texts)}"
+        rewrites, patterns = sum(applied.values()), len(applied)
+        numbers = f"{rewrites} rewrite{'s' * (rewrites != 1)} by {patterns} pattern{'s' * (patterns != 1)}"
+        yield f"patterns    {numbers} (-v names them): {', '.join(texts)}"
 
 
 def _by_family(applied: Mapping[str, int]) -> Counter[str]:

@@ -10,7 +10,6 @@ from xoptim.bench import BenchReport
 from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.diagnose.report import OptimizationReport
-from xoptim.facts.words import counted
 from xoptim.optimizing.proof import Proof
 from xoptim.precision.lowering import Lowered
 from xoptim.tuning import SpeedCheck
@@ -183,7 +182,7 @@ def _hints(summary: Summary, *, verbose: bool) -> Iterator[str]:
     for hint in shown:
         yield f"hint        {hint}"
     if len(shown) < len(summary.hints):
-        yield f"            -v shows {counted(len(summary.hints) - len(shown), 'more hint')}"
+        yield f"            -v shows all {len(summary.hints)} hints"
 
 
 def precision_lines(lowered: Lowered) -> Iterator[str]:

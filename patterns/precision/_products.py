@@ -106,6 +106,18 @@ class _RoundedProduct(RoundingPattern, EasyPatternOptimization):
         raise NotImplementedError
 
 
+class _Int8Product(_RoundedProduct):
+    """A product whose operands are both replaced by 8 bits."""
+
+    bits = 8
+    min_opset = 13
+    tags = ("int8", "extra")
+    integers = (TensorProto.INT8, TensorProto.UINT8)
+
+    def fits(self, found: Product) -> bool:
+        return found.terms >= FEWEST_TERMS
+
+
 def stored(g: PatternRewriter, found: Product, numbers: Rounded) -> tuple[str, str]:
     """The integers and the scales of weights as initializers."""
     integers = g.make_initializer("", numbers.integers, source=found.weights)

@@ -1,8 +1,6 @@
-from onnx import TensorProto
-
 from xoptim.match import Example, PatternRewriter
 
-from ._products import FEWEST_TERMS, Product, _RoundedProduct, stored
+from ._products import Product, _Int8Product, stored
 from ._rounding import columns_to_int8
 
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
@@ -12,7 +10,7 @@ _ROWS = ", ".join(map(str, (*_COLUMN, *_COLUMN[::-1])))
 _TURNED = ", ".join(f"{a}, {b}" for a, b in zip(_COLUMN, _COLUMN[::-1], strict=True))
 
 
-class Int8OperandsPattern(_RoundedProduct):
+class Int8OperandsPattern(_Int8Product):
     """MatMul(x, w) → MatMul(DequantizeLinear(DynamicQuantizeLinear(x)), DequantizeLinear(w8, s)), and so for Gemm
 
     What: rounds both operands of a product with constant weights to 8 bits, in the form from which runtimes and
@@ -25,14 +23,6 @@ class Int8OperandsPattern(_RoundedProduct):
     2. x is transposed, or not known to be a matrix, or the product is scaled.
     3. the provider has no kernel that dequantizes.
     """
-
-    bits = 8
-    min_opset = 13
-    tags = ("int8", "extra")
-    integers = (TensorProto.INT8, TensorProto.UINT8)
-
-    def fits(self, found: Product) -> bool:
-        return found.terms >= FEWEST_TERMS
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))

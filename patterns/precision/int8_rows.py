@@ -1,9 +1,8 @@
 import numpy as np
-from onnx import TensorProto
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import FEWEST_TERMS, Product, _RoundedProduct, stored
+from ._products import Product, _Int8Product, stored
 from ._rounding import INT8_ENDS, LARGEST, columns_to_int8
 
 _MIDDLE = 128
@@ -12,7 +11,7 @@ _INTEGERS = "127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2"
 _WEIGHTS = ", ".join(str(int(n) / 2) for n in _INTEGERS.split(","))
 
 
-class Int8RowsPattern(_RoundedProduct):
+class Int8RowsPattern(_Int8Product):
     """MatMul(x, w) → s · MatMul(DequantizeLinear(QuantizeLinear(x / s)), DequantizeLinear(w8, t)), s for each row of x
 
     What: rounds both operands of a product with constant weights to 8 bits, as `Int8Operands` does, but each row of x with a
@@ -25,16 +24,9 @@ class Int8RowsPattern(_RoundedProduct):
     3. the provider has no kernel that dequantizes.
     """
 
-    bits = 8
-    min_opset = 13
     priority = 1
-    tags = ("int8", "extra")
-    integers = (TensorProto.INT8, TensorProto.UINT8)
     is_alternative = True
     time = 0.36
-
-    def fits(self, found: Product) -> bool:
-        return found.terms >= FEWEST_TERMS
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))
