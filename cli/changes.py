@@ -12,6 +12,8 @@ from .tables import Rows
 
 _SHOWN: Final = 6
 """Operators whose numbers are shown in a line, those that change most."""
+_NAMED: Final = 6
+"""Patterns that are named in a line; more are counted by family."""
 
 
 def print_changes(
@@ -48,11 +50,12 @@ def _lines(before: Counter[str], after: Counter[str], applied: Mapping[str, int]
     part = (total[0] - total[1]) / total[0] if total[0] else 0.0
     more = f", {abs(part):.0%} {'fewer' if part > 0 else 'more'}" if part else ""
     yield f"nodes       {total[0]} → {total[1]}{more}{': ' if texts else ''}{', '.join(texts)}"
-    if applied:
+    if applied and len(applied) <= _NAMED:
+        yield f"patterns    {', '.join(f'{name} {count}' for name, count in _most_first(applied))}"
+    elif applied:
         texts = [f"{family} {count}" for family, count in _by_family(applied).most_common()]
-        rewrites, patterns = sum(applied.values()), len(applied)
-        numbers = f"{rewrites} rewrite{'s' * (rewrites != 1)} by {patterns} pattern{'s' * (patterns != 1)}"
-        yield f"patterns    {numbers} (-v names them): {', '.join(texts)}"
+        numbers = f"{sum(applied.values())} rewrites by {len(applied)} patterns (-v names them)"
+        yield f"patterns    {numbers}: {', '.join(texts)}"
 
 
 def _by_family(applied: Mapping[str, int]) -> Counter[str]:
@@ -74,6 +77,10 @@ def _operators(before: Counter[str], after: Counter[str]) -> Rows:
 
 def _patterns(applied: Mapping[str, int]) -> Rows:
     rows = Rows("pattern", "applied", right={"applied"})
-    for name, count in sorted(applied.items(), key=lambda item: (-item[1], item[0])):
+    for name, count in _most_first(applied):
         rows.add(name, str(count))
     return rows
+
+
+def _most_first(applied: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(applied.items(), key=lambda item: (-item[1], item[0]))

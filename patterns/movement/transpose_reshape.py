@@ -16,20 +16,20 @@ class TransposeReshapePattern(EasyPatternOptimization):
     1. another axis is moved, or the shape is not known.
     2. the target of the Reshape would have to be computed.
     3. two axes are not known: onnxruntime infers no length beside an empty axis, which Transpose allows.
+    4. the provider has no kernel for the type, such as integers of 4 bits.
     """
 
     phase = "target"
     priority = 9
     min_opset = 5
+    kernels = {"Reshape": "x"}  # (4)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Transpose(x, perm=g.capture("perm", optional=True))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, perm = g.try_infer_shape(m.x), permutation(g, m.nodes[0])
-        if (
-            shape is None or perm is None or sorted(perm) != [*range(len(shape))]
-        ):  # (1) a repeated axis is an error of the model
+        if shape is None or perm is None or sorted(perm) != [*range(len(shape))]:  # (1) an axis may be repeated by mistake
             return self.none(m.nodes[0], msg="the shape is unknown, or the axes are not valid")
         kept = [axis for axis in perm if shape[axis] != 1]
         if kept != sorted(kept):  # (1)

@@ -1,5 +1,6 @@
 """Selection of patterns: presets, tags, names, their algebra, and the order."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -195,8 +196,10 @@ def test_options(toys: dict[str, type[PatternOptimization]]) -> None:
 def test_order_of_the_catalogue() -> None:
     found = select("all")
     assert [p.name() for p in found] == [p.name() for p in select(list(reversed([p.name() for p in found])))]
-    keys = [(PHASES.index(p.phase), p.priority, p.name()) for p in found]
-    assert keys == sorted(keys)
+    levels = [(PHASES.index(p.phase), p.priority) for p in found]
+    assert levels == sorted(levels)
+    for (level, first), (next_level, second) in pairwise(zip(levels, found, strict=True)):
+        assert level < next_level or first.name() < second.name() or second.name() in first.before
     assert len(found) == len(installed_patterns())
 
 

@@ -277,7 +277,7 @@ def test_summary(xopt: Xopt) -> None:
     assert outcome.err == ""
     rows = {line.split("  ")[0].strip(): line.split() for line in outcome.out.splitlines() if line.strip()}
     assert " ".join(rows["nodes"]) == "nodes 3 → 1, 67% fewer: Transpose 2 → 0"
-    assert " ".join(rows["patterns"]) == "patterns 1 rewrite by 1 pattern (-v names them): movement 1"
+    assert " ".join(rows["patterns"]) == "patterns TransposeTranspose 1"
     assert re.fullmatch(r"size +\d+ B → \d+ B", " ".join(rows["size"]))
     assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s, validating \d+\.\d\d s", " ".join(rows["time"]))
     assert " ".join(rows["validation"]) == "validation cpu: equal: 1 output in 2 runs, no difference"
