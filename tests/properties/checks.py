@@ -148,8 +148,9 @@ def _wrong_shape(drawn: Drawn, model: onnx.ModelProto) -> str:
     loaded = RUNTIME.load(with_outputs(model, names))
     if isinstance(loaded, str):
         return ""  # some types cannot be shown
-    if drawn.measured and any(node.op_type in WINDOWED for node in all_nodes(model)):
-        return ""  # of an image that is smaller than the window, onnxruntime makes one window
+    if drawn.measured and any(node.op_type in (*WINDOWED, "PRelu") for node in all_nodes(model)):
+        # onnxruntime makes a window of an image that is smaller, and stretches the tensor of a PRelu to its slopes
+        return ""
     reduces = drawn.measured or any(node.op_type.startswith(FORGETFUL) for node in all_nodes(model))
     filled = [feeds for feeds in drawn.feeds if all(value.size for value in feeds.values())]
     for feeds, (results,) in RUNTIME.run_all([loaded], filled, len(filled)):
