@@ -69,15 +69,18 @@ def fault(drawn: Drawn, *, each: bool = False) -> str | None:
 def _fault_of(
     drawn: Drawn, expected: Mapping[int, list[Value]], result: onnx.ModelProto, selection: str, report: OptimizationReport
 ) -> str:
-    reason = invalid(result)
-    if reason and drawn.measured and invalid(xoptim.optimize(drawn.model, patterns=[])):
-        reason = ""  # the model contradicts itself, which shows where constants are folded
+    if drawn.measured and _is_refused(result) and _is_refused(xoptim.optimize(drawn.model, patterns=[])):
+        return ""  # the model contradicts itself, which shows where constants are folded
     return (
-        reason
+        invalid(result)
         or _wrong_numbers(drawn, expected, result, report)
         or _wrong_shape(drawn, result)
         or _second_run(result, selection)
     )
+
+
+def _is_refused(model: onnx.ModelProto) -> bool:
+    return bool(invalid(model)) or isinstance(RUNTIME.load(model), str)
 
 
 def _run_all(drawn: Drawn) -> dict[int, list[Value]] | None:
