@@ -17,6 +17,7 @@ from xoptim.tuning.choices import (
     Recipe,
     Variation,
     default_recipe,
+    fewer_bits,
     groups_of,
     levels,
     memory_pattern,
@@ -70,6 +71,13 @@ def test_the_newest_operator_set_is_tried_once() -> None:
     assert found.stage == 0
     assert names(newest_opset(found.choice, FACTS)) == []
     assert names(newest_opset(Choice(UNTOUCHED, SETTINGS), FACTS)) == []
+
+
+def test_fewer_bits_come_before_all_others() -> None:
+    facts = replace(FACTS, schemes=("int8", "int4"))
+    assert names(variations(START, facts, EVERYTHING))[:3] == ["int8", "int4", "default+onnxruntime"]
+    assert names(fewer_bits(Choice(replace(START.recipe, scheme="int8"), SETTINGS), facts)) == []
+    assert names(fewer_bits(START, FACTS)) == []
 
 
 def test_the_whole_selection_comes_first_and_once() -> None:

@@ -56,7 +56,7 @@ class Variation:
 
     name: str  # the difference
     choice: Choice
-    promise: float  # share of the time of a run that it may affect, from 0 to 1; larger ones are tried first
+    promise: float  # share of the time of a run that it may affect, 1 or more for all of it; larger ones are tried first
     stage: int = 1  # variations of lower stages are tried before
 
 
@@ -134,9 +134,10 @@ def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
 
 
 def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:
-    """Products rounded to fewer bits, as many as the tolerance allows."""
-    for scheme in facts.schemes if choice.recipe.rewrites and choice.recipe.scheme is None else ():
-        yield Variation(scheme, _remade(choice, scheme=scheme), promise=1.0, stage=0)
+    """Products rounded to fewer bits, as many as the tolerance allows: before all others, since they save most."""
+    schemes = facts.schemes if choice.recipe.rewrites and choice.recipe.scheme is None else ()
+    for place, scheme in enumerate(schemes):
+        yield Variation(scheme, _remade(choice, scheme=scheme), promise=1.0 + len(schemes) - place, stage=0)
 
 
 def single_groups(choice: Choice, facts: Facts) -> Iterator[Variation]:
