@@ -2,13 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import click
 import numpy as np
 
 from xoptim.precision.metrics import METRICS, Metric
-from xoptim.precision.options import CALIBRATIONS, COMPUTES, SCHEMES, Calibration, Compute, Goal, PrecisionOptions, Scheme
+from xoptim.precision.options import (
+    CALIBRATIONS,
+    COMPUTES,
+    IO_TYPES,
+    SCHEMES,
+    Calibration,
+    Compute,
+    Goal,
+    IoTypes,
+    PrecisionOptions,
+    Scheme,
+)
 
 from .options import choice, common, names_of, option
 
@@ -63,9 +74,7 @@ class Lowering:
     compute: Compute = choice(
         "Let --precision float16 compute in 16 bits, which GPUs do, or store weights so (auto: by --provider).", *COMPUTES
     )
-    io_types: Literal["float32", "float16"] = choice(
-        "The type of inputs and outputs of 32-bit floats: it stays, or becomes float16.", "float32", "float16"
-    )
+    io_types: IoTypes = choice("The type of inputs and outputs of 32-bit floats: it stays, or becomes float16.", *IO_TYPES)
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
@@ -77,5 +86,4 @@ class Lowering:
         """The options, ``None`` when no bits are to be saved."""
         if self.precision is None:
             return None
-        given = common(PrecisionOptions, self)
-        return PrecisionOptions(scheme=self.precision, **given, half_ports=self.io_types == "float16", feeds=feeds, seed=seed)
+        return PrecisionOptions(scheme=self.precision, **common(PrecisionOptions, self), feeds=feeds, seed=seed)

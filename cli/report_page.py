@@ -51,8 +51,7 @@ class PageRequest:
             sizes=(summary.bytes_before, proof.bytes_after),
             opsets=summary.opsets,
             latency=None if summary.lowered else summary.latency,
-            precision="" if summary.lowered is None else summary.lowered.summary(),
-            products=() if summary.lowered is None else summary.lowered.rows(),
+            **({} if summary.lowered is None else summary.lowered.figures()),
         )
         if facts.latency is not None and summary.latency is not None:
             original = subject.proto if isinstance(subject, Source) else subject

@@ -8,6 +8,7 @@ from onnx import TensorProto
 from xoptim.facts.kernels import has_kernel
 from xoptim.facts.operators import convertible_places
 from xoptim.match import GraphView, Node
+from xoptim.match.rounding import MASK
 
 from .._folding import Array, constant
 from .._nodes import is_op
@@ -45,8 +46,6 @@ errors of small ones (angles of Sin and Cos, Log), that count (CumSum, Range), o
 """
 LARGEST: Final = 2.0**15
 """Larger numbers are near the end of the type, which is 65504."""
-MASK: Final = 1e8
-"""Numbers of masks, which mean infinity, begin here."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED = 2.0**14
 """Takes their place: the function of Softmax is 0 there, and the sum of two stays within the range."""

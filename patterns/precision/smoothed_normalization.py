@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.operators import operator_label
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
 from xoptim.match.rounding import Channels, Numbers, ScalingPattern
 
@@ -131,7 +132,7 @@ def _is_product(node: Node, x: str) -> bool:
 def _held(g: GraphView, node: Node) -> list[Place]:
     """Where the parameters of the channels of a result are, first the factor; nowhere in another node."""
     if not is_op(node, "Mul", "Add"):
-        key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        key = operator_label(node.op_type, node.domain)
         places = [(node, place) for place in _PARAMETERS[key] if place < len(node.input) and node.input[place]]
         rank = g.info(node.input[0]).rank
         return places if node.get_attribute("axis", -1) in (-1, None if rank is None else rank - 1) else []

@@ -35,7 +35,7 @@ def types(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def test_whole_network() -> None:
-    found = lowered(network(), words(), words(seed=1), half_ports=True)
+    found = lowered(network(), words(), words(seed=1), io_types="float16")
     assert not found.fault
     model = found.proof.proto
     assert set(types(model).values()) == {HALF}
@@ -164,7 +164,7 @@ def test_wrong_use() -> None:
 
 
 def test_from_python() -> None:
-    precision = PrecisionOptions(scheme="float16", compute="float16", half_ports=True, feeds=[words()])
+    precision = PrecisionOptions(scheme="float16", compute="float16", io_types="float16", feeds=[words()])
     found = xoptim.optimize(network(), precision=precision)
     assert found.graph.output[0].type.tensor_type.elem_type == HALF
 

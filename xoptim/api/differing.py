@@ -8,6 +8,7 @@ import numpy as np
 from xoptim.diagnose.differences import Difference, common_results, differences
 from xoptim.diagnose.each import with_outputs
 from xoptim.facts.given import given
+from xoptim.facts.operators import operator_label
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.sources import Source
@@ -90,7 +91,7 @@ def diff_values(
         node = models[0].graph.producer(name)
         assert node is not None
         wrong.add(name)
-        operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        operator = operator_label(node.op_type, node.domain)
         found.append(ValueDifference(name, operator, node.name, comparison, wrong.isdisjoint(reads(node))))
     return found
 

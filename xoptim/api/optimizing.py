@@ -194,7 +194,7 @@ class _Reporting:
                 subject_of(report(), title_of(self._source), "result"), sizes=(size_of(self._source), size_of(proto))
             )
             if lowered is not None:
-                subject = replace(subject, precision=lowered.summary(), products=lowered.rows())
+                subject = replace(subject, **lowered.figures())
             report_of(journal, subject, builder.optimization_options.provider).save(self._path)
 
 

@@ -13,6 +13,7 @@ import onnx
 from xoptim.facts.dims import Dim, evaluate
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
+from xoptim.facts.operators import operator_label
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
@@ -79,7 +80,7 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
     total = Cost()
     for node in (node for inner in graph.all_graphs() for node in inner.nodes):
         cost = count.cost(node)
-        key = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        key = operator_label(node.op_type, node.domain)
         for table, name in ((operators, key), (layers, _layer(node.name, depth))):
             table.setdefault(name, Cost()).add(cost)
         total.add(cost)

@@ -10,6 +10,7 @@ import numpy as np
 
 from xoptim.facts.dims import is_anonymous
 from xoptim.facts.dtypes import type_name
+from xoptim.facts.operators import operator_label
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -173,7 +174,7 @@ def _name(node: Node) -> str:
 
 
 def _operator(node: Node) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    return operator_label(node.op_type, node.domain)
 
 
 def _changes(node: Node, twin: Node) -> str:

@@ -19,6 +19,7 @@ from xoptim.diagnose.explanation import (
 from xoptim.engine.applier import Applier
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import UnknownPatternError, XoptimError
+from xoptim.facts.operators import operator_label
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -151,7 +152,7 @@ class Explainer:
 
     def out_of_reach(self, place: Place) -> Explanation:
         """The explanation for a node that no search reached."""
-        anchors = " or ".join(sorted(f"{domain}::{op}" if domain else op for domain, op in self.keys))
+        anchors = " or ".join(sorted(operator_label(op, domain) for domain, op in self.keys))
         reason = f"the search begins at {anchors}, and no search reached this node"
         return Explanation(self.pattern.name(), "refused", place, reason, place, *class_line(type(self.pattern)))
 

@@ -13,6 +13,7 @@ import numpy as np
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.info import Info
+from xoptim.facts.operators import operator_label
 from xoptim.facts.words import counted as counted  # for the command
 from xoptim.facts.words import meant as meant
 from xoptim.facts.words import similar as similar
@@ -123,7 +124,7 @@ class NodePlaces:
 
     def of(self, node: Node) -> Place:
         """The place of a node; the position is -1 when it is not in a graph of the model."""
-        kind = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        kind = operator_label(node.op_type, node.domain)
         label = self.graphs.get(node.graph, "") if node.graph is not None else ""
         return Place(self.positions.get(node, -1), kind, node.name, node.output, label)
 

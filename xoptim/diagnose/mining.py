@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import onnx
 
 from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.operators import operator_label
 from xoptim.facts.schema import is_commutative
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
@@ -84,7 +85,7 @@ class _Text:
 
     def _call(self, place: int) -> str:
         call = self._calls[place]
-        label = f"{call.domain}::{call.op_type}" if call.domain else call.op_type
+        label = operator_label(call.op_type, call.domain)
         return f"{label}({', '.join(self._operands(call))})"
 
     def _operands(self, call: PieceCall) -> Iterator[str]:

@@ -36,6 +36,8 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "unit": "vectors along the last axis have the length 1, to within 1 %",
 }
 """The properties of values: each word with its meaning."""
+UNIT_ERROR: Final = 0.01
+"""By so much the length of a unit vector may differ from 1."""
 _COMPARISON: Final = re.compile(r"\s*(<=|>=|==|!=|<|>|=)\s*")
 _PROPERTY: Final = re.compile(r"(\w+)\s*(?:\(\s*(.*?)\s*\))?")
 _REMAINDER: Final = re.compile(r"(.+?)\s*%\s*(\d+)")

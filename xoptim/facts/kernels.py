@@ -30,10 +30,11 @@ sets 19 to 21, and 0.8 ms from set 22 on.
 
 def slows_down(provider: str, op_type: str, opset: int) -> bool:
     """Whether a provider is known to run a standard operator more slowly than in the operator set before."""
-    return (_short(provider), op_type, opset) in _SLOWER
+    return (short_name(provider), op_type, opset) in _SLOWER
 
 
-def _short(provider: str) -> str:
+def short_name(provider: str) -> str:
+    """The short name of a provider, such as ``cuda`` for ``CUDAExecutionProvider``."""
     return provider.lower().removesuffix("executionprovider")
 
 
@@ -54,7 +55,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     A provider has a short name (``cpu``, ``cuda``, in any case) and a full one (``CUDAExecutionProvider``). ``dtype`` is the
     main element type of the operator: of the parameter ``T``, ``T1`` or ``V``, the first that exists; 0 when unknown.
     """
-    name = _short(provider)
+    name = short_name(provider)
     domain = standard_domain(domain)
     known = _installed()
     kernels: tuple[_Kernel, ...] | None = None
@@ -100,7 +101,7 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
         constraints: dict[str, list[str]] = definition.type_constraints
         main = next((name for name in ("T", "T1", "V") if name in constraints), None)
         types = None if main is None else frozenset(numbers[t] for t in constraints[main] if t in numbers)
-        key = _short(definition.provider), definition.domain, definition.op_name
+        key = short_name(definition.provider), definition.domain, definition.op_name
         first, last = definition.version_range
         found.setdefault(key, []).append(_Kernel(first, last, types))
     return {key: tuple(kernels) for key, kernels in found.items()}
@@ -108,7 +109,7 @@ def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
 
 def operators_served(provider: str) -> int:
     """The number of operators for which the installed onnxruntime has a kernel of a provider; 0 when that is not known."""
-    return len({(domain, op_type) for name, domain, op_type in _installed() if _short(name) == _short(provider)})
+    return len({(domain, op_type) for name, domain, op_type in _installed() if short_name(name) == short_name(provider)})
 
 
 @cache

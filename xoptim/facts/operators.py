@@ -67,6 +67,11 @@ def _signature(op_type: str, domain: str, opset: int) -> _Signature | None:
     )
 
 
+def operator_label(op_type: str, domain: str) -> str:
+    """An operator in texts: ``com.microsoft::Gelu``, or ``Relu`` in the standard domain."""
+    return f"{domain}::{op_type}" if domain else op_type
+
+
 def objection(
     op_type: str, domain: str, attributes: Mapping[str, Any], inputs: int, outputs: int, opsets: Mapping[str, int]
 ) -> str | None:
@@ -74,7 +79,7 @@ def objection(
 
     ``inputs`` and ``outputs`` are numbers of operands and results, those left out in the middle included.
     """
-    label = f"{domain}::{op_type}" if domain else op_type
+    label = operator_label(op_type, domain)
     strange = next((name for name, value in attributes.items() if not is_of_kind(value, None)), None)
     if strange is not None:
         return f"attribute {strange!r} of {label} has a value for which ONNX has no type: {attributes[strange]!r:.60}"
@@ -217,7 +222,7 @@ def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands:
     """
     if domain not in KNOWN_DOMAINS:
         return None
-    label = f"{domain}::{op_type}" if domain else op_type
+    label = operator_label(op_type, domain)
     versions = _versions(op_type, domain)
     if not versions:
         if domain == "com.microsoft" and not _schemas_of_onnxruntime():

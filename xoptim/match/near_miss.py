@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from xoptim.facts.attributes import AttributeReference
+from xoptim.facts.operators import operator_label
 from xoptim.graph.node import Node
 from xoptim.match.conditions import suits, unexpected_operands, unfit_attribute
 from xoptim.match.matcher import Attempt, Examine
@@ -244,4 +245,4 @@ def _shown(value: Any) -> str:
 
 
 def _kind(node: Node | PatternNode) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    return operator_label(node.op_type, node.domain)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from xoptim.match.view import GraphBuilderPatternOptimization
 
 Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
+MASK: Final = 1e8
+"""Numbers of this size are taken for infinity, as masks have them, where numbers are rounded to 16 bits."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 

@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.info import Info, Shape
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.kernels import has_kernel, short_name
 from xoptim.graph.constants import constant_array, evaluate, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
@@ -339,5 +339,5 @@ def runs(g: GraphBuilderPatternOptimization, op_type: str, like: str, domain: st
     if has_kernel(g.provider, domain, op_type, dtype, opset):
         return True
     # `is True`, because has_kernel returns None for unknown providers, operators and types.
-    on_cpu = g.provider.lower().removesuffix("executionprovider") == "cpu"
+    on_cpu = short_name(g.provider) == "cpu"
     return on_cpu and dtype == TensorProto.FLOAT16 and has_kernel(g.provider, domain, op_type, TensorProto.FLOAT, opset) is True

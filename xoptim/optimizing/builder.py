@@ -23,6 +23,7 @@ from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.info import Info
+from xoptim.facts.operators import operator_label
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import assumed_of, assumed_sizes
 from xoptim.graph.constants import constant_array, store
@@ -119,7 +120,7 @@ class GraphBuilder(GraphQueries):
         counts: Counter[str] = Counter()
         for graph in self.model.graphs():
             for (domain, op_type), nodes in graph.types.items():
-                counts[f"{domain}::{op_type}" if domain else op_type] += len(nodes)
+                counts[operator_label(op_type, domain)] += len(nodes)
         return {name: count for name, count in sorted(counts.items()) if count}
 
     # ---------------------------------------------------------------- building

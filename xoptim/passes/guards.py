@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.assumptions import DEFAULTS, NOTHING, Assumptions, SizeFact, dimension
+from xoptim.facts.assumptions import DEFAULTS, NOTHING, UNIT_ERROR, Assumptions, SizeFact, dimension
 from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import RewriteError
@@ -30,7 +30,6 @@ KEY: Final = "xoptim.guard"
 _SINCE: Final = 11
 """Operator set since which the comparisons have their present types."""
 _END: Final = 2**63 - 1
-_NEAR: Final = 0.01
 
 
 class RemoveGuards(Step):
@@ -241,7 +240,7 @@ def _unsorted(g: _Guards, x: str) -> Iterator[str]:
 def _not_unit(g: _Guards, x: str) -> Iterator[str]:
     op, numbers = g.op, g.floats(x)
     length = op.Sqrt(op.ReduceSum(op.Mul(numbers, numbers), axes=[-1], keepdims=1))
-    yield op.Not(op.Less(op.Abs(op.Sub(length, g.number(1, np.float32))), g.number(_NEAR, np.float32)))
+    yield op.Not(op.Less(op.Abs(op.Sub(length, g.number(1, np.float32))), g.number(UNIT_ERROR, np.float32)))
 
 
 _CHECKS: Final[dict[str, Callable[[_Guards, str], Iterator[str]]]] = {

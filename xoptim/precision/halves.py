@@ -12,8 +12,10 @@ from onnx import TensorProto
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import tolerance
+from xoptim.facts.kernels import short_name
+from xoptim.facts.operators import operator_label
 from xoptim.graph.sources import Source
-from xoptim.match.rounding import Observed, RangedPattern, first_result
+from xoptim.match.rounding import MASK, Observed, RangedPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.attempts import Attempt, allowance, fastest
@@ -30,14 +32,12 @@ from xoptim.validate.session import Port, SessionSettings, Value
 
 KERNELS: Final = "cuda"
 """The provider whose kernels the operators must have: processors compute in 32 bits."""
-_MASK: Final = 1e8
-"""Numbers of this size mean infinity."""
 
 
 def best_in_halves(
     proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
-) -> tuple[Sensitivity, Attempt]:
-    """The operators of an optimized model, and the model in which as many as the tolerance allows compute in 16 bits.
+) -> tuple[Sensitivity, onnx.ModelProto, dict[str, str]]:
+    """The operators of an optimized model, and as many of them as the tolerance allows with results of 16 bits.
 
     At first all operators around sums of products do whose numbers stay far from the end of the type on the samples. As
     long as the error is too large, those stay in 32 bits that add most to the error of what they read.
@@ -47,6 +47,10 @@ def best_in_halves(
         options: of its optimization.
         how: options of the proof.
         precision: the error allowed.
+
+    Returns:
+        The operators; the model with rounded results, computed in 32 bits; and the results with the names of the patterns.
+        Where a GPU is at hand and does not compute faster in 16 bits, nothing is rounded.
 
     Raises:
         ChoiceError: values do not fit the model, or no operator can compute in 16 bits.
@@ -70,12 +74,13 @@ def best_in_halves(
     trial = Trial(model, {}, folder, samples, precision.metric, settings)
     result = Sensitivity(model, folder, patterns, products, samples, observed, (), trial)
     rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
-    rounded = with_half_ports(rounded) if precision.half_ports else rounded
-    builder = GraphBuilder(Source(rounded, folder), optimization_options=replace(options, on_application=None))
-    attempt = Attempt(rounded, applied, builder.to_onnx())
-    if precision.goal == "speed" and KERNELS in how.checks.providers and not precision.half_ports:
-        return result, fastest(result, [attempt], settings) or Attempt(model, {}, model)
-    return result, attempt
+    if precision.io_types == "float16":
+        return result, with_half_ports(rounded), applied
+    if precision.goal == "speed" and any(short_name(provider) == KERNELS for provider in how.checks.providers):
+        builder = GraphBuilder(Source(rounded, folder), optimization_options=replace(options, on_application=None))
+        if fastest(result, [Attempt(rounded, applied, builder.to_onnx())], settings) is None:
+            return result, model, {}
+    return result, rounded, applied
 
 
 def _within(
@@ -110,7 +115,7 @@ def proving_halves(how: ProofOptions, model: onnx.ModelProto, precision: Precisi
     checks = how.checks
     if checks.rtol is None and checks.ulp is None:
         checks = replace(checks, rtol=max(tolerance(TensorProto.FLOAT16, "rounding").rtol, precision.tolerance))
-    if precision.half_ports:
+    if precision.io_types == "float16":
         ports = [Port(each.name, "tensor(float16)") for each in model.graph.input if _type(each) == TensorProto.FLOAT16]
         checks = replace(checks, feeds=fitting(checks.feeds, ports), test_data=None)
     return replace(how, checks=checks)
@@ -135,7 +140,7 @@ def region(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], work: Collec
         for name in node.input:
             readers.setdefault(makers.get(name, ""), []).append(first_result(node))
     outside = {makers.get(value.name, "") for value in model.graph.output}
-    joined = {result for result, node in able.items() if _label(node) in work}
+    joined = {result for result, node in able.items() if operator_label(node.op_type, node.domain) in work}
     waiting = list(joined)
     while waiting:
         result = waiting.pop()
@@ -145,10 +150,6 @@ def region(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], work: Collec
         waiting += sorted(further - joined)
         joined |= further
     return joined
-
-
-def _label(node: onnx.NodeProto) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
 def _observed(
@@ -165,7 +166,7 @@ def _observed(
     probe, ranges = Probe(model, folder, names & made, settings), Ranges("minmax")
     for each in feeds:
         values = {name: value for name, value in probe.run(each).items() if name in names and isinstance(value, np.ndarray)}
-        ranges.add({name: value[np.abs(value) < _MASK] for name, value in values.items() if value.dtype == np.float32})
+        ranges.add({name: value[np.abs(value) < MASK] for name, value in values.items() if value.dtype == np.float32})
     return Observed(ranges.found())
 
 

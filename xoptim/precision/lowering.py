@@ -75,21 +75,22 @@ class Lowered:
         slow = len(left - fast.keys()) if options.goal == "speed" and not self.in_halves else 0
         counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
         reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
-        if not chosen and options.goal == "speed":
+        if self.in_halves and left:
+            reasons = f"{len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here"
+        elif not chosen and options.goal == "speed":
             reasons = "no choice within the tolerance is faster here"
-        if self.in_halves:
-            reasons = f"{len(left)} compute in 32 bits: their numbers leave the range, or for their error" if left else ""
         unit = "operators" if self.in_halves else "products"
         return (
             f"{options.scheme}: {chosen} of {len(products)} {unit}{f' ({reasons})' if reasons else ''}, error "
             f"{self.error:.2%} of at most {options.tolerance:.2%} ({options.metric}, {self.samples.summary()})"
         )
 
-    def rows(self) -> list[dict[str, str]]:
-        """The products as rows of a table, those first that give most for their error."""
+    def figures(self) -> dict[str, Any]:
+        """The choice in a line, and the products as rows of a table, those first that give most for their error."""
         products = sorted((each for each in self.products if each.is_choice), key=Product.price)
         rounded = self.rounded.items()
-        return [{**each.texts(), "choice": "rounded" if each.form in rounded else ""} for each in products]
+        rows = [{**each.texts(), "choice": "rounded" if each.form in rounded else ""} for each in products]
+        return {"precision": self.summary(), "products": rows}
 
     def report(self, before: OptimizationReport) -> OptimizationReport:
         """The report of the optimization with the rewrites of this one."""
@@ -142,20 +143,21 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
     if halves:
         further = replace(further, provider=KERNELS)
-        found, best = best_in_halves(proof, further, how, precision)
-        how = proving_halves(how, best.rounded, precision)
+        found, rounded, patterns = best_in_halves(proof, further, how, precision)
+        how = proving_halves(how, rounded, precision)
     else:
         found = sensitivity(proof, options, how, precision)
         how.on_step("choosing products")
         best = best_attempt(found, precision, further, replace(how.checks.settings, level="all"))
-    made = prove(Source(best.rounded, found.folder), further, replace(how, each=True, on_loaded=lambda _: None))
+        rounded, patterns = best.rounded, best.patterns
+    made = prove(Source(rounded, found.folder), further, replace(how, each=True, on_loaded=lambda _: None))
     how.on_step("measuring the error")
     final = found.trial.error_of(made.proto, made.base_dir)
     if halves:  # processors compute in 32 bits what is of 16
-        final = max(final, found.trial.error_of(best.rounded, found.folder))
+        final = max(final, found.trial.error_of(rounded, found.folder))
     reports = [report for each in (*found.prepared, made) for report in each.reports]
     return Lowered(
-        joined(proof, made), reports, precision, found.products, best.patterns, final, found.samples, halves, found.prepared
+        joined(proof, made), reports, precision, found.products, patterns, final, found.samples, halves, found.prepared
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from xoptim.facts.kernels import short_name
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.validate.session import Value
 
@@ -14,6 +15,8 @@ CALIBRATIONS: Final[tuple[Calibration, ...]] = ("minmax", "percentile", "entropy
 Goal: TypeAlias = Literal["speed", "size"]
 Compute: TypeAlias = Literal["auto", "float16", "float32"]
 COMPUTES: Final[tuple[Compute, ...]] = ("auto", "float16", "float32")
+IoTypes: TypeAlias = Literal["float32", "float16"]
+IO_TYPES: Final[tuple[IoTypes, ...]] = ("float32", "float16")
 HALVES: Final = "halves"
 """The tag of the patterns that compute in 16 bits."""
 
@@ -33,7 +36,7 @@ class PrecisionOptions:
             ``percentile`` or ``entropy`` without rare large ones.
         compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with weights that are stored in 16.
             ``auto`` is 16 for the provider ``cuda``. Processors compute in 32 bits all the same, with conversions.
-        half_ports: whether inputs and outputs of 32-bit floats become such of 16 bits; of the scheme ``float16`` only.
+        io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme ``float16`` only.
         feeds: values to measure the error on; random ones when empty. Half of them, at least one, serve to choose; all must
             keep the tolerance.
         seed: of the random values.
@@ -45,7 +48,7 @@ class PrecisionOptions:
     goal: Goal = "speed"
     calibration: Calibration = "minmax"
     compute: Compute = "auto"
-    half_ports: bool = False
+    io_types: IoTypes = "float32"
     feeds: Sequence[Mapping[str, Value]] = ()
     seed: int = 0
 
@@ -61,11 +64,13 @@ class PrecisionOptions:
             raise ValueError(f"a calibration is {', '.join(CALIBRATIONS)}, not {self.calibration!r}")
         if self.compute not in COMPUTES:
             raise ValueError(f"compute is {', '.join(COMPUTES)}, not {self.compute!r}")
-        if self.scheme != "float16" and (self.half_ports or self.compute != "auto"):
-            raise ValueError(f"compute and half_ports belong to float16, not to {self.scheme}")
+        if self.io_types not in IO_TYPES:
+            raise ValueError(f"io_types are {', '.join(IO_TYPES)}, not {self.io_types!r}")
+        if self.scheme != "float16" and (self.io_types, self.compute) != ("float32", "auto"):
+            raise ValueError(f"compute and io_types belong to float16, not to {self.scheme}")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance}")
 
     def computes_in_halves(self, provider: str) -> bool:
-        """Whether operators compute in 16 bits."""
-        return self.compute == "float16" or (self.compute, self.scheme, provider) == ("auto", "float16", "cuda")
+        """Whether operators compute in 16 bits. The provider has its short or its full name."""
+        return self.compute == "float16" or (self.compute, self.scheme, short_name(provider)) == ("auto", "float16", "cuda")

@@ -5,13 +5,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.assumptions import UNIT_ERROR, Assumptions
 from xoptim.validate.dims import InputSpec, bind_sizes
 from xoptim.validate.errors import ChoiceError
 from xoptim.validate.session import Value
-
-_ONE: Final = 0.01
-"""How far the length of a unit vector may be from 1."""
 
 
 class _Property(NamedTuple):
@@ -73,7 +70,7 @@ def _lengths(array: np.ndarray) -> np.ndarray:
 
 
 def _is_unit(array: np.ndarray) -> bool:
-    return not array.ndim or not array.shape[-1] or bool((np.abs(_lengths(array) - 1) <= _ONE).all())
+    return not array.ndim or not array.shape[-1] or bool((np.abs(_lengths(array) - 1) <= UNIT_ERROR).all())
 
 
 def _unit(array: np.ndarray) -> np.ndarray:
