@@ -28,6 +28,9 @@ _FLAGS = frozenset(
 )
 """Attributes that are 0 or 1; other values have no meaning."""
 
+_EVEN = frozenset(("rotary_embedding_dim",))
+"""Attributes that must be even; with an odd value, onnxruntime leaves results as memory happens to be."""
+
 
 def _nodes(model: ModelProto) -> list[onnx.NodeProto]:
     return [n for g in all_graphs(model.graph) for n in g.node if n.op_type != "Constant"]
@@ -96,8 +99,9 @@ def _other_values(attribute: AttributeProto, value: Any, rank: int | None) -> It
     if attribute.name in _FLAGS:
         yield "flipped", 1 - value
     elif attribute.type == AttributeProto.INT:
-        yield "+ 1", value + 1
-        yield "- 1", value - 1
+        step = 2 if attribute.name in _EVEN else 1
+        yield f"+ {step}", value + step
+        yield f"- {step}", value - step
         yield "negated", -value
         if rank:
             yield "in the other form", value - rank if value >= 0 else value + rank
