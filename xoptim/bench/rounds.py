@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -110,6 +110,12 @@ class Ratio(NamedTuple):
     def __str__(self) -> str:
         bounds = f"{self.interval.low:.3f} to {self.interval.high:.3f}"
         return f"{self.value:.3f} ({bounds})" if self.is_difference else f"no difference measured ({bounds})"
+
+
+def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
+    """The geometric mean of ratios; that of their bounds is an interval which is not too narrow where errors are alike."""
+    value, low, high = (geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True))
+    return Ratio(value, Interval(low, high))
 
 
 def ratio_json(ratio: Ratio | None) -> dict[str, Any]:
