@@ -13,7 +13,7 @@ from xoptim import Exactness, ValidationOptions, ValidationReport
 from xoptim.validate import library_file
 
 from .limits import MEMORY_BOUND
-from .options import POSITIVE, common, flag, names_of, option, repeated, switch
+from .options import common, duration, flag, names_of, option, repeated, switch
 
 
 def dims_option() -> Any:
@@ -85,12 +85,10 @@ class Values:
 class Comparison:
     """The options for the values on which models are compared, and for the tolerance."""
 
-    validation_budget: float | None = option(
-        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs).",
-        type=POSITIVE,
-        metavar="SECONDS",
+    validation_budget: float | None = duration(
+        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs)."
     )
-    run_limit: float = option("Time after which a run of a model is stopped.", type=POSITIVE, default=600, metavar="SECONDS")
+    run_limit: float = duration("Time after which a run of a model is stopped.", default=600.0)
     values: Values = field(default_factory=Values)
     tf32: bool = flag("Let CUDA compute products in TF32, and compare accordingly.")
     ulp: int | None = option("Units in the last place, in place of tolerances.", type=click.IntRange(min=0))

@@ -13,7 +13,7 @@ from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
 from ..limits import MEMORY_BOUND
-from ..options import POSITIVE, choice, command, common, flag, json_option, option, provider_option, refuse_idle
+from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json
 from ..validation import Values
@@ -23,7 +23,7 @@ from ..validation import Values
 class _Choices:
     provider: str = provider_option()
     threads: int = option("Threads within an operator (default: onnxruntime's).", type=click.IntRange(min=0), default=0)
-    seconds: float = option("Time of measured runs for each model.", type=POSITIVE, default=10)
+    seconds: float = duration("Time of measured runs for each model.", default=10.0)
     values: Values = field(default_factory=Values)
     ort_level: Literal["all", "extended", "basic", "off"] = choice(
         "Graph optimizations of onnxruntime.", "all", "extended", "basic", "off"

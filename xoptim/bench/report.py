@@ -1,6 +1,6 @@
 """The report of a measurement, and its figures as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
 from typing import Any
@@ -9,7 +9,6 @@ from xoptim.bench.loading import Loading
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import Ratio, mean_ratio, ratio_json
 from xoptim.facts.words import counted
-from xoptim.validate.options import RunValues
 from xoptim.validate.report import ValidationReport
 
 
@@ -94,8 +93,14 @@ class BenchReport:
 def joined(reports: Sequence[BenchReport], options: BenchOptions) -> BenchReport:
     """The report of several settings."""
     models = tuple(_mean(each) for each in zip(*(report.models for report in reports), strict=True))
-    first, *others = (report.sizes.items() for report in reports)
-    return BenchReport(models, dict(sorted(set(first).intersection(*others))), options, reports[0].refused, tuple(reports))
+    sizes = common_sizes(report.sizes for report in reports)
+    return BenchReport(models, sizes, options, reports[0].refused, tuple(reports))
+
+
+def common_sizes(settings: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sizes that all settings have."""
+    first, *others = settings
+    return {name: size for name, size in first.items() if all(each.get(name) == size for each in others)}
 
 
 def _mean(its: Sequence[ModelTimes]) -> ModelTimes:
@@ -123,8 +128,7 @@ def circumstances(report: BenchReport) -> str:
     """Provider, threads and sizes of a measurement."""
     options = report.options
     threads = counted(options.threads, "thread") if options.threads else "threads chosen by onnxruntime"
-    several = "geometric mean of the sizes below" if report.at else ""
-    return ", ".join(filter(None, (options.provider, threads, chosen_sizes(report.sizes, report.refused, options), several)))
+    return ", ".join(filter(None, (options.provider, threads, chosen_sizes(report.sizes, report.refused, options))))
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
@@ -132,12 +136,14 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def chosen_sizes(sizes: Mapping[str, int], refused: Mapping[str, int], options: RunValues) -> str:
+def chosen_sizes(sizes: Mapping[str, int], refused: Mapping[str, int], options: BenchOptions) -> str:
     """The sizes of open dimensions; where they were not given, why they are these, and the option that changes them."""
     guessed = not sizes.keys() <= options.dims.keys() and not options.feeds and options.test_data is None
     larger = sizes_text({name: size for name, size in refused.items() if sizes.get(name, size) != size})
     reason = f"it does not run with {larger}; " if larger else ""
-    return sizes_text(sizes) + (f" ({reason}--dim NAME=SIZE sets others)" if guessed else "")
+    chosen = sizes_text(sizes) + (f" ({reason}--dim NAME=SIZE sets others)" if guessed else "")
+    several = f"the geometric mean of {'; '.join(map(sizes_text, options.at))}" if options.at else ""
+    return ", ".join(filter(None, (chosen, several)))
 
 
 def bytes_text(count: int) -> str:

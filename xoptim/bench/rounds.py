@@ -14,7 +14,8 @@ from xoptim.validate.session import SessionSettings, resolve_providers
 
 Clock: TypeAlias = Callable[[], float]
 
-_WARM: Final = 0.2  # seconds, or a few runs, before anything is measured
+_WARM: Final = 0.2  # most seconds, or a few runs, before anything is measured
+_WARM_SHARE: Final = 0.3  # of the seconds that are measured
 _WARM_RUNS: Final = 3
 _TURN: Final = 0.02  # seconds of the runs of one model in one round: short runs are repeated
 _MOST_RUNS: Final = 1000
@@ -50,7 +51,8 @@ def measure_pass(
     it does not contain the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
-    counts = [max(1, min(_MOST_RUNS, int(_TURN / max(_warm(run), 1e-9)))) for run in runs]
+    warm = min(_WARM, _WARM_SHARE * seconds / len(runs))
+    counts = [max(1, min(_MOST_RUNS, int(_TURN / max(_warm(run, warm), 1e-9)))) for run in runs]
     _round(runs, counts, rng, clock)
     for each in times:
         each.rounds.append([])
@@ -61,10 +63,10 @@ def measure_pass(
             each.best = min(each.best, *taken)
 
 
-def _warm(run: Callable[[], object]) -> float:
-    """Run a model a few times; return the seconds of the fastest run."""
+def _warm(run: Callable[[], object], seconds: float) -> float:
+    """Run a model for some seconds, a few times at least; return the seconds of the fastest run."""
     taken: list[float] = []
-    while len(taken) < _WARM_RUNS or sum(taken) < _WARM:
+    while len(taken) < _WARM_RUNS or sum(taken) < seconds:
         taken.append(_timed(run, time.perf_counter))
     return min(taken)
 

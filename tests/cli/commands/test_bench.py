@@ -81,7 +81,7 @@ def test_several_sizes_without_a_measurement_are_refused(xopt: Xopt, words: tupl
 def test_the_latency_at_several_sizes(xopt: Xopt) -> None:
     lines = xopt(write(TRANSPOSES), "--benchmark", "--dim", "a=3,5", "--dim", "b=2").out.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("latency"))
-    assert lines[place].endswith("; cpu, threads chosen by onnxruntime, b=2, geometric mean of the sizes below")
+    assert lines[place].endswith("; cpu, threads chosen by onnxruntime, b=2, the geometric mean of a=3; a=5")
     assert [line.split()[0] for line in lines[place + 1 : place + 3]] == ["a=3:", "a=5:"]
 
 
