@@ -56,7 +56,8 @@ class Choices:
     guard: bool = flag("Write nodes that fail in a run that breaks an assumption (docs/assumptions.md).")
     assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
     fast: bool = flag(
-        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other runtime; `xopt fast MODEL`.",
+        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other runtime; `xopt fast MODEL`. "
+        "-O2 is `xopt tune`: by measuring, for this machine.",
         "-O",
         "--fast",
     )

@@ -58,6 +58,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
 
     Writes the model, and the settings of its session beside it (OUTPUT.session.json), which xoptim.session(OUTPUT) uses. When
     nothing is measurably faster, the smallest result that is not measurably slower is written, with default settings.
+    Either may have operators that only onnxruntime runs, and is made for this machine: on another one, tune again.
 
     Exit code 3 when the written model could not be validated: it is the original then.
     """
