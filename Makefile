@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release oldest bench new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -146,6 +146,9 @@ gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models t
 bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
 	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.matching
+
+performance: $(VENV)/.test ## measure MODELS=folder (python -m benchmarks.zoo) beside other tools, write docs/performance.md and the README's table
+	$(BIN)/python -m benchmarks.performance "$(or $(MODELS),$(error add MODELS=folder))" --write
 
 new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPattern FAMILY=activations [FROM=model.onnx NODES=A,B]
 	$(BIN)/xopt new-pattern "$(NAME)" --family "$(FAMILY)" $(if $(FROM),--from "$(FROM)" --nodes "$(NODES)")

@@ -2,24 +2,27 @@
 
     python -m benchmarks.zoo models                           # small models of many architectures
     pip install onnxsim onnxslim onnxscript                   # the peers; those that are not installed are left out
-    python -m benchmarks.performance models                   # default seconds: about a minute for each model
-    python -m benchmarks.performance models --only "^bert" --tools "xopt,xopt newest" --level off
-    python -m benchmarks.performance models --write           # write docs/performance.md from all that was measured
+    make performance MODELS=models                            # measure, and write docs/performance.md and the README's table
+    python -m benchmarks.performance models --only "^bert" --tools "xopt,xopt newest"
 
-A model FAMILY.NAME.EXPORTER.onnx is measured on the values in FAMILY.NAME.EXPORTER.npz. Each optimizer works in a process of
-its own; a result that is not equal to the original is not measured. All results of a model run on one thread of the CPU, with
-all of onnxruntime's own optimizations or without them, in rounds of random order. Results that look slower than the original
-are measured again, three times as long. Figures are kept in FOLDER/figures.LEVEL.json: a run that was interrupted goes on where
-it ended.
+A model FAMILY.NAME.EXPORTER.onnx whose inputs have an open length is measured at several lengths, others on the values in
+FAMILY.NAME.EXPORTER.npz. Each optimizer works in a process of its own; a result that is not equal to the original is not
+measured. All results of a model run on one thread of the CPU, with all of onnxruntime's own optimizations and without them, in
+rounds of random order. Results that look slower than the original are measured again, three times as long. Figures are kept in
+FOLDER/figures.json: a run that was interrupted goes on where it ended.
 """
 
 import argparse
 import json
 import math
+import os
 import pathlib
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.util import find_spec
 from statistics import geometric_mean
 from typing import Any, Literal
 
@@ -30,10 +33,13 @@ import onnxruntime
 import xoptim
 from benchmarks.process import apart
 from benchmarks.tools import PEERS, offline, processor
-from xoptim.bench import bench
+from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
+from xoptim.validate.dims import input_specs, open_dimensions
+from xoptim.validate.reference import run_reference
 
-PAGE = pathlib.Path(__file__).parent.parent / "docs" / "performance.md"
+ROOT = pathlib.Path(__file__).parent.parent
+PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
 HEAD = """# Performance
 
 Small models of many architectures with random weights, as torch's two exporters and others write them, optimized by xoptim and
@@ -41,12 +47,12 @@ by other tools. All figures are divided by those of the original, and averaged g
 is not equal to the original has none. The columns are the optimizers that were measured (`--tools`).
 
 ```sh
-python -m benchmarks.zoo models                     # make the models
-python -m benchmarks.performance models --write     # measure, and write this page
-python -m benchmarks.performance models --level off --write
+python -m benchmarks.zoo models     # make the models
+make performance MODELS=models      # measure, write this page and the table of the README
 ```
 
-One thread of the CPU, processor time, batch 1, 64 tokens or one image, rounds of random order. {machine}.
+One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length are measured at {lengths}
+tokens, as far as they have positions; their time is the geometric mean. {machine}.
 The unchanged model beside itself took {noise} of its time.
 
 `newest` is `--opset newest`, and `onnxruntime` is `--patterns default+onnxruntime`. `onnxruntime offline` is the model that
@@ -55,6 +61,7 @@ onnxruntime itself saves after its own optimizations (extended).
 Models with equal parts side by side, such as ensembles, tables of embeddings and circuits, have
 [a table of their own](repeated.md#where-it-pays).
 """
+LENGTHS = (1, 128, 512)
 SLOWER = 1.02
 _LIMIT = 300  # seconds that an optimizer may take
 
@@ -72,6 +79,8 @@ TOOLS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     **PEERS,
 }
 """Optimizers by name."""
+COLUMNS = ("xopt", "xopt newest", "xopt onnxruntime newest", "onnxruntime offline", "onnxslim")
+"""Those that are measured unless others are asked for."""
 
 
 def number_of_nodes(graph: onnx.GraphProto) -> int:
@@ -89,8 +98,23 @@ def optimize(tool: str, source: pathlib.Path, target: pathlib.Path) -> None:
     onnx.save(TOOLS[tool](onnx.load(source)), target)
 
 
-def measured(source: pathlib.Path, tools: Iterable[str], level: str, seconds: float) -> dict[str, Any]:
-    """For each optimizer, nodes and time divided by those of the original, or why there are none."""
+def lengths_of(source: pathlib.Path) -> tuple[str, list[int]]:
+    """The open dimension of a model that is the length of its inputs, and the lengths with which it runs; ``""`` for none."""
+    specs = input_specs(onnx.load(source, load_external_data=False))
+    name = next((each for each, purpose in open_dimensions(specs).items() if purpose == "sequence"), "")
+    runs = [length for length in LENGTHS if name and _runs(source, {name: length})]
+    return (name, runs) if runs else ("", [])
+
+
+def _runs(source: pathlib.Path, dims: dict[str, int]) -> bool:
+    try:
+        return bool(run_reference(source, xoptim.ValidationOptions(dims=dims, assignments=1, typical=True)).runs)
+    except xoptim.XoptimError:
+        return False
+
+
+def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict[str, Any]:
+    """For each optimizer, nodes and times divided by those of the original, or why there are none."""
     feeds = dict(np.load(source.with_suffix(".npz")))
     before = size_of(source)
     figures: dict[str, Any] = {}
@@ -105,17 +129,38 @@ def measured(source: pathlib.Path, tools: Iterable[str], level: str, seconds: fl
             report = xoptim.verify(source, path, xoptim.ValidationOptions(feeds=feeds))
             figures[tool] = {"nodes": size_of(path) / before} if report.ok else {"failed": "not equal"}
         equal = {tool: path for tool, path in paths.items() if "nodes" in figures[tool]}
-        again = set(equal)
-        for factor in (1, 3):
-            models = {"original": source, "the same": source, **{tool: equal[tool] for tool in equal if tool in again}}
-            given: Any = {"threads": 1, "level": level, "feeds": feeds, "compare": False, "loading": False}
-            for each in bench(models, seconds=factor * seconds, **given).models[1:]:
-                if each.ratio is not None:
-                    figures.setdefault(each.label, {}).update(time=each.ratio.value, interval=list(each.ratio.interval))
-            again = {tool for tool in again if figures[tool]["time"] > SLOWER}
-            if not again:
-                break
+        for name, found in times(source, equal, feeds, seconds).items():
+            figures.setdefault(name, {}).update(found)
     return figures
+
+
+def times(source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The times of results divided by those of the original: at all lengths, and without onnxruntime's own optimizations."""
+    given: dict[str, Any] = {"threads": 1, "compare": False, "loading": False, "passes": 2}
+    name, lengths = lengths_of(source)
+    at = {f"at {length}": {name: length} for length in lengths}
+    sizes: dict[str, Any] = {"at": list(at.values())} if at else {"feeds": feeds}
+    found: dict[str, dict[str, Any]] = {}
+    again = set(equal)
+    for factor in (1, 3):
+        models = {"original": source, "the same": source, **{tool: equal[tool] for tool in equal if tool in again}}
+        report = bench(models, seconds=factor * seconds, **given, **sizes)
+        for place, each in enumerate(report.models[1:], start=1):
+            every = {field: ratio_of_model(own.models[place]).value for field, own in zip(at, report.at, strict=True)}
+            found[each.label] = {"time": ratio_of_model(each).value, "interval": list(ratio_of_model(each).interval), **every}
+        again = {tool for tool in again if found[tool]["time"] > SLOWER}
+        if not again:
+            break
+    sizes = {"dims": {name: lengths[len(lengths) // 2]}} if at else {"feeds": feeds}
+    for each in bench({"original": source, **equal}, seconds=seconds, level="off", **given, **sizes).models[1:]:
+        found[each.label] |= {"time off": ratio_of_model(each).value, "interval off": list(ratio_of_model(each).interval)}
+    return found
+
+
+def ratio_of_model(times: ModelTimes) -> Ratio:
+    """The ratio of a model that is not the first one."""
+    assert times.ratio is not None
+    return times.ratio
 
 
 def mean(values: Iterable[float]) -> float:
@@ -138,29 +183,61 @@ def table(figures: Mapping[str, Mapping[str, Any]], field: str) -> list[str]:
     return lines
 
 
-def remarks(figures: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def remarks(figures: Mapping[str, Mapping[str, Any]], suffix: str = "") -> list[str]:
     """For each optimizer, what was slower, and what has no figure."""
+    time, interval = f"time{suffix}", f"interval{suffix}"
     lines = []
     for tool in [tool for tool in TOOLS if any(tool in each for each in figures.values())]:
         own = {name: each[tool] for name, each in figures.items() if tool in each}
-        slower = {name: each["time"] for name, each in own.items() if "time" in each and each["interval"][0] > SLOWER}
+        slower = {name: each[time] for name, each in own.items() if time in each and each[interval][0] > SLOWER}
         failed = sorted(name for name, each in own.items() if "failed" in each)
-        worst = ", ".join(f"{name} {time:.2f}" for name, time in sorted(slower.items(), key=lambda item: -item[1])[:5])
+        worst = ", ".join(f"{name} {ratio:.2f}" for name, ratio in sorted(slower.items(), key=lambda item: -item[1])[:5])
         lines.append(f"| {tool} | {len(own) - len(failed)} | {len(slower)} | {worst} | {', '.join(failed)} |")
     return ["| optimizer | measured | slower | the slowest | no equal result |", "|---|---:|---:|---|---|", *lines]
 
 
-def page(by_level: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+TABLES = {
+    "nodes": ("Nodes", "nodes"),
+    "time": ("Time, with all of onnxruntime's own optimizations", "time of a run"),
+    **{
+        f"at {n}": (f"Time of {words}", words)
+        for n, words in zip(LENGTHS, ("one token", "128 tokens", "512 tokens"), strict=True)
+    },
+    "time off": ("Time, without onnxruntime's own optimizations", "without onnxruntime's"),
+}
+"""The figures, with the titles of their tables on the page and of their rows in the README."""
+
+
+def with_figure(figures: Mapping[str, Mapping[str, Any]], field: str) -> dict[str, Mapping[str, Any]]:
+    """The models that have a figure."""
+    return {name: each for name, each in figures.items() if any(field in its for its in each.values())}
+
+
+def page(figures: Mapping[str, Mapping[str, Any]]) -> str:
     """docs/performance.md."""
-    every = next(iter(by_level.values()))
-    unchanged = [each["the same"]["time"] for each in every.values()]
+    unchanged = [each["the same"]["time"] for each in figures.values()]
     machine = f"onnxruntime {onnxruntime.__version__}, {processor()}"
-    noise = f"{min(unchanged):.2f} to {max(unchanged):.2f}"
-    parts = [HEAD.format(machine=machine, noise=noise), "## Nodes", "", *table(every, "nodes")]
-    titles = {"all": "## Time, with all of onnxruntime's own optimizations", "off": "## Time, without them"}
-    for level, figures in by_level.items():
-        parts += ["", titles[level], "", *table(figures, "time"), "", *remarks(figures)]
+    noise, lengths = f"{min(unchanged):.2f} to {max(unchanged):.2f}", ", ".join(map(str, LENGTHS))
+    parts = [HEAD.format(machine=machine, noise=noise, lengths=lengths).rstrip()]
+    for field, (title, _) in TABLES.items():
+        if those := with_figure(figures, field):
+            parts += ["", f"## {title}", "", *table(those, field)]
+            parts += ["", *remarks(those, field.removeprefix("time"))] if field.startswith("time") else []
     return "\n".join(parts) + "\n"
+
+
+def readme(text: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
+    """The README with a table of the averages over all models in place of its first one."""
+    rows: list[str] = []
+    for field, (_, title) in TABLES.items():
+        if those := with_figure(figures, field):
+            cells = table(those, field)
+            rows += [f"| |{cells[0].split('|', 3)[3]}", f"|---|{cells[1].split('|', 3)[3]}"] if not rows else []
+            rows.append(f"| {title} |{cells[-1].split('|', 3)[3]}")
+    lines = text.splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("| |"))
+    last = next(place for place in range(first, len(lines)) if not lines[place].startswith("|"))
+    return "\n".join((*lines[:first], *rows, *lines[last:])) + "\n"
 
 
 def _load(path: pathlib.Path) -> dict[str, Any]:
@@ -172,27 +249,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--only", default="", help="regular expression for names of models")
-    parser.add_argument("--tools", default="", help=f"of {', '.join(TOOLS)}")
-    parser.add_argument("--level", choices=("all", "off"), default="all", help="onnxruntime's own optimizations")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of measured runs of each result")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--tools", default="", help=f"with commas, of {', '.join(TOOLS)}")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of measured runs of each result")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="models that are measured at once")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md and the table of the README")
     given = parser.parse_args()
-    kept = given.folder / f"figures.{given.level}.json"
+    kept = given.folder / "figures.json"
     figures = _load(kept)
-    tools = given.tools.split(",") if given.tools else list(TOOLS)
-    for source in sorted(given.folder.glob("*.onnx")):
-        if re.search(given.only, source.stem) and source.stem not in figures:
-            figures[source.stem] = measured(source, tools, given.level, given.seconds)
-            kept.write_text(json.dumps(figures, indent=1), encoding="utf-8")
-            print(
-                source.stem,
-                {tool: each.get("time", each.get("failed")) for tool, each in figures[source.stem].items()},
-                flush=True,
-            )
-    text = page({level: each for level in ("all", "off") if (each := _load(given.folder / f"figures.{level}.json"))})
+    wanted = given.tools.split(",") if given.tools else COLUMNS
+    tools = [tool for tool in wanted if tool not in PEERS or find_spec(tool) is not None]
+    sources = [each for each in sorted(given.folder.glob("*.onnx")) if re.search(given.only, each.stem)]
+    start = time.perf_counter()
+    with ThreadPoolExecutor(given.jobs) as pool:
+        left = {
+            pool.submit(apart, measured, each, tools, given.seconds): each.stem for each in sources if each.stem not in figures
+        }
+        for done in as_completed(left):
+            figures[left[done]] = done.result()
+            kept.write_text(json.dumps(dict(sorted(figures.items())), indent=1), encoding="utf-8")
+            times = {tool: each.get("time", each.get("failed")) for tool, each in figures[left[done]].items()}
+            print(f"{time.perf_counter() - start:.0f} s", left[done], times, flush=True)
+    text = page(figures)
     print(text)
     if given.write:
         PAGE.write_text(text, encoding="utf-8")
+        README.write_text(readme(README.read_text(encoding="utf-8"), figures), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from .tables import Rows
 
 _SHOWN: Final = 6
 """Operators whose numbers are shown in a line, those that change most."""
+_HARDLY: Final = 0.02
+"""Part of the nodes below which as few nodes and rewrites are hardly a change."""
 _NAMED: Final = 6
 """Patterns that are named in a line; more are counted by family."""
 
@@ -48,6 +50,10 @@ def _lines(before: Counter[str], after: Counter[str], applied: Mapping[str, int]
     texts = [f"{name} {before[name]} → {after[name]}" for name in changed[:_SHOWN]]
     texts += [f"{len(changed) - _SHOWN} more"] if len(changed) > _SHOWN else []
     part = (total[0] - total[1]) / total[0] if total[0] else 0.0
+    if max(abs(part), sum(applied.values()) / max(total)) < _HARDLY:
+        texts += [f"{name} {count} times" if count > 1 else name for name, count in _most_first(applied)]
+        yield f"nodes       {total[0]} → {total[1]}, hardly a change: {', '.join(texts)}"
+        return
     more = f", {abs(part):.0%} {'fewer' if part > 0 else 'more'}" if part else ""
     yield f"nodes       {total[0]} → {total[1]}{more}{': ' if texts else ''}{', '.join(texts)}"
     if applied and len(applied) <= _NAMED:

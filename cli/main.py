@@ -31,16 +31,22 @@ _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click
 class _Warnings(logging.Handler):
     """Shows warnings of the engine as lines on standard error (wherever that is at the time: it may be redirected)."""
 
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._shown: set[str] = set()
+
     def emit(self, record: logging.LogRecord) -> None:
-        """Show one."""
-        click.echo(f"xopt: warning: {readable(' '.join(record.getMessage().split()))}", err=True)
-
-
-_WARNINGS = _Warnings(logging.WARNING)
+        """Show one, once: a model may be loaded several times."""
+        text = readable(" ".join(record.getMessage().split()))
+        if text not in self._shown:
+            self._shown.add(text)
+            click.echo(f"xopt: warning: {text}", err=True)
 
 
 _FAST = "fast"
 """``xopt fast MODEL`` is ``xopt MODEL --fast``."""
+_TUNE = ("-O2", "--tune")
+"""``xopt MODEL -O2`` and ``xopt fast MODEL --tune`` are ``xopt tune MODEL``."""
 
 
 class DefaultGroup(click.Group):
@@ -53,7 +59,10 @@ class DefaultGroup(click.Group):
             if settings is not None:
                 ctx.default_map = read_settings(settings, self.commands)
                 ctx.meta[SETTINGS] = settings
-        if args[:1] == [_FAST] and not Path(_FAST).exists():
+        is_fast = args[:1] == [_FAST] and not Path(_FAST).exists()
+        if any(word in _TUNE for word in args) and args[0] not in self.commands:
+            args = ["tune", *(word for word in args[is_fast:] if word not in _TUNE)]
+        elif is_fast:
             args = ["optimize", "--fast", *args[1:]]
         if args and args[0] not in (*self.commands, "--help", "-h", "--version"):
             if not ctx.resilient_parsing:
@@ -101,11 +110,12 @@ def xopt(config: str | None, no_config: bool) -> None:
     \b
     xopt model.onnx                 optimize, validate, write model.opt.onnx
     xopt model.onnx -o small.onnx   write somewhere else
-    xopt fast model.onnx            the newest operators, and onnxruntime's own: as fast as it gets there
+    xopt fast model.onnx            the newest operators, and onnxruntime's own: fast there, and nowhere else
+    xopt fast model.onnx -O2        the same as xopt tune
     xopt explain model.onnx Gelu    say why a pattern does not apply
     xopt verify a.onnx b.onnx       compare two models
     xopt bench a.onnx b.onnx        measure models side by side
-    xopt tune model.onnx            find by measuring what runs fastest here
+    xopt tune model.onnx            find by measuring what runs fastest on this machine
 
     `xopt optimize --help` lists the options. Write ./list for a model with the name of a command; --config and --no-config
     may be anywhere.
@@ -125,11 +135,12 @@ for _command in COMMANDS:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code (see ``xopt --help``)."""
     logger = logging.getLogger("xoptim")
-    logger.addHandler(_WARNINGS)
+    warnings = _Warnings()
+    logger.addHandler(warnings)
     try:
         return _run(arguments)
     finally:
-        logger.removeHandler(_WARNINGS)
+        logger.removeHandler(warnings)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -1,5 +1,7 @@
 """Options as fields of frozen dataclasses, which give name, type, default and help once; options without effect are refused."""
 
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
@@ -10,7 +12,7 @@ from click.core import ParameterSource
 
 from xoptim.validate import is_provider
 
-POSITIVE: Final = click.FloatRange(min=0, min_open=True)
+_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
 _OPTION: Final = "option"
 
 
@@ -35,6 +37,22 @@ def flag(text: str, *names: str) -> Any:
 def switch(text: str) -> Any:
     """A field that is on by default: ``--tag/--no-tag``."""
     return option(text, default=True)
+
+
+def duration(text: str, **settings: Any) -> Any:
+    """A field that is a time in seconds, such as ``30``, ``30s`` or ``2m``."""
+    return option(text, type=_seconds, metavar="SECONDS", **settings)
+
+
+def _seconds(value: str | float) -> float:
+    number, unit = re.fullmatch(r"(.*?)\s*(ms|s|min|m|h|)", str(value), re.DOTALL).groups()  # type: ignore[union-attr]
+    try:
+        seconds = float(number) * _UNITS[unit]
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise click.BadParameter(f"{value!r} is not a time above 0: write 30 or 30s for seconds, 2m for minutes")
+    return seconds
 
 
 def choice(text: str, *words: str) -> Any:

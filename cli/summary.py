@@ -153,9 +153,9 @@ def _remarks(summary: Summary) -> Iterator[str]:
     if summary.lowered is not None:
         yield from precision_lines(summary.lowered)
     if summary.latency is not None:
-        before, after = summary.latency.models
-        times = f"{milliseconds(before.median)} → {milliseconds(after.median)}"
-        yield f"latency     {times}: {after.ratio}; {circumstances(summary.latency)}"
+        yield f"latency     {_times(summary.latency)}; {circumstances(summary.latency)}"
+        for label, report in summary.latency.settings.items():
+            yield f"            {label}: {_times(report)}"
     if summary.speed is not None:
         yield f"speed       {summary.speed.summary()}"
     for each in summary.report.repetitions:
@@ -175,6 +175,11 @@ def _remarks(summary: Summary) -> Iterator[str]:
     if summary.report.unused_inputs:
         names = ", ".join(summary.report.unused_inputs)
         yield f"hint        nothing reads {names}; --drop-unused-inputs removes {_them(summary.report.unused_inputs)}"
+
+
+def _times(report: BenchReport) -> str:
+    before, after = report.models
+    return f"{milliseconds(before.median)} → {milliseconds(after.median)}: {after.ratio}"
 
 
 def _hints(summary: Summary, *, verbose: bool) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Options of the commands that run or compare models."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +13,16 @@ from xoptim import Exactness, ValidationOptions, ValidationReport
 from xoptim.validate import library_file
 
 from .limits import MEMORY_BOUND
-from .options import POSITIVE, common, flag, names_of, option, repeated, switch
+from .options import common, duration, flag, names_of, option, repeated, switch
 
 
 def dims_option() -> Any:
     """The option ``--dim``."""
-    return repeated("Size of a symbolic dimension; several with commas (repeatable).", "--dim", metavar="NAME=VALUE")
+    text = (
+        "Size of a symbolic dimension; several dimensions with commas (repeatable). What measures takes several sizes too: "
+        "seq=1,128,512."
+    )
+    return repeated(text, "--dim", metavar="NAME=SIZE")
 
 
 def custom_op_option() -> Any:
@@ -55,24 +60,35 @@ class Values:
         """The values of each file of ``--feeds``; raises when one cannot be read."""
         return [] if self.feeds is None else [_feeds(path) for path in files_of(self.feeds)]
 
-    def read(self) -> dict[str, Any]:
-        """The values, as fields of the options that run models; raises before any work when they cannot be used."""
+    def read(self, *, several: bool = False) -> dict[str, Any]:
+        """The values, as fields of the options that run models; raises before any work when they cannot be used.
+
+        Dimensions with several sizes are refused, or, with ``several``, left open.
+        """
         libraries = tuple(map(library_file, self.custom_op_lib))
         feeds = {} if self.feeds is None else _feeds(files_of(self.feeds)[0])
         given = {"test_data": self.test_data, "seed": self.seed}
-        return {**given, "dims": read_dims(self.dims), "feeds": feeds, "custom_op_libs": libraries}
+        return {**given, "dims": read_dims(self.dims, several=several), "feeds": feeds, "custom_op_libs": libraries}
+
+    def measured(self) -> dict[str, Any]:
+        """The same, as fields of the options that measure models: each place in the lists of sizes is a setting."""
+        several = {name: each for name, each in read_sizes(self.dims).items() if len(each) > 1}
+        counts = {name: len(each) for name, each in several.items()}
+        if len({*counts.values()}) > 1:
+            numbers = ", ".join(f"{name} has {count}" for name, count in counts.items())
+            raise click.UsageError(f"--dim: {numbers} sizes; sizes belong together by their place, so give as many of each")
+        settings = zip(*several.values(), strict=True)
+        return {**self.read(several=True), "at": [dict(zip(several, each, strict=True)) for each in settings]}
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The options for the values on which models are compared, and for the tolerance."""
 
-    validation_budget: float | None = option(
-        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs).",
-        type=POSITIVE,
-        metavar="SECONDS",
+    validation_budget: float | None = duration(
+        "Time for the runs that compare; larger sizes beyond it are left out (default: 5 s, or 5 runs)."
     )
-    run_limit: float = option("Time after which a run of a model is stopped.", type=POSITIVE, default=600, metavar="SECONDS")
+    run_limit: float = duration("Time after which a run of a model is stopped.", default=600.0)
     values: Values = field(default_factory=Values)
     tf32: bool = flag("Let CUDA compute products in TF32, and compare accordingly.")
     ulp: int | None = option("Units in the last place, in place of tolerances.", type=click.IntRange(min=0))
@@ -84,10 +100,12 @@ class Comparison:
         is_cuda = any(name.lower().startswith("cuda") for name in providers)
         return self.values.idle() | ({"tf32": "without --provider cuda"} if self.tf32 and not is_cuda else {})
 
-    def read(self, providers: Sequence[str], *, exact: bool = False, runs: bool = True) -> ValidationOptions:
+    def read(
+        self, providers: Sequence[str], *, exact: bool = False, runs: bool = True, several: bool = False
+    ) -> ValidationOptions:
         """The options of a validation; raises before any work when a file or a number cannot be used.
 
-        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole.
+        ``exact`` demands equal bits; ``runs`` says whether the command runs the models whole. ``several``: see `Values.read`.
         """
         chosen = [name for name in ("ulp", "rtol", "atol") if getattr(self, name) is not None]
         if self.ulp is not None and len(chosen) > 1:
@@ -97,7 +115,7 @@ class Comparison:
         if runs:
             MEMORY_BOUND.lift_for(providers)
         grade: Exactness = "exact" if exact else "rounding"
-        given = {**common(ValidationOptions, self), **self.values.read()}
+        given = {**common(ValidationOptions, self), **self.values.read(several=several)}
         return ValidationOptions(exactness=grade, providers=tuple(providers), budget=self.validation_budget, **given)
 
 
@@ -114,26 +132,40 @@ def check_values_used(reports: Sequence[ValidationReport], options: ValidationOp
         raise click.UsageError(f"not validated with the values given: {unused.reason}")
 
 
-def read_dims(texts: Sequence[str]) -> dict[str, int]:
-    """The sizes that ``--dim`` gives."""
-    found: dict[str, int] = {}
-    for name, size in (_dimension(part) for text in texts for part in named_parts(text)):
-        if found.setdefault(name, size) != size:
-            raise click.UsageError(f"--dim {name}: it is given twice, as {found[name]} and {size}")
+def read_sizes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The sizes of each dimension that ``--dim`` gives."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name, sizes in (_dimension(part) for text in texts for part in named_parts(text)):
+        if found.setdefault(name, sizes) != sizes:
+            raise click.UsageError(f"--dim {name}: it is given twice, as {_listed(found[name])} and {_listed(sizes)}")
     return found
 
 
+def read_dims(texts: Sequence[str], *, several: bool = False) -> dict[str, int]:
+    """The dimensions with one size; raises for others unless ``several``."""
+    sizes = read_sizes(texts)
+    many = next((name for name, each in sizes.items() if len(each) > 1 and not several), None)
+    if many is not None:
+        raise click.UsageError(f"--dim {many}={_listed(sizes[many])}: only what measures takes several sizes; give one")
+    return {name: each[0] for name, each in sizes.items() if len(each) == 1}
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ",".join(map(str, sizes))
+
+
 def named_parts(text: str) -> list[str]:
-    """``batch=4,seq=8`` as two parts; a text is one part when any part lacks its ``=``."""
-    parts = text.split(",")
+    """``batch=4,seq=8,16`` as two parts; a text is one part when any part lacks its ``=``."""
+    parts = re.split(r",(?=[^,=]+=)", text)
     return parts if all("=" in part for part in parts) else [text]
 
 
-def _dimension(text: str) -> tuple[str, int]:
+def _dimension(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, value = text.rpartition("=")
-    if not equals or not name or not value.isdecimal():
-        raise click.UsageError(f"--dim {text!r}: write it as NAME=VALUE, such as batch=2")
-    return name, int(value)
+    sizes = value.split(",")
+    if not equals or not name or not all(each.isdecimal() for each in sizes):
+        raise click.UsageError(f"--dim {text!r}: write it as NAME=SIZE, such as batch=2")
+    return name, tuple(map(int, sizes))
 
 
 def files_of(path: Path) -> list[Path]:

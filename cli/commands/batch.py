@@ -17,7 +17,7 @@ from xoptim.bench.report import bytes_text
 from xoptim.validate import library_file
 
 from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
-from ..options import POSITIVE, command, common, flag, names_of, option, refuse_idle, switch
+from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
 from ..tables import Rows, open_console
 from .optimize import Choices
 
@@ -32,7 +32,7 @@ class _Choices:
         "Folder of the results.", "-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True
     )
     jobs: int = option("Models at a time (default: number of cores).", "-j", "--jobs", type=click.IntRange(min=0), default=0)
-    timeout: float | None = option("Time after which a model is given up.", type=POSITIVE, metavar="SECONDS")
+    timeout: float | None = duration("Time after which a model is given up.")
     memory: str | None = option("Private memory that the process of a model may reserve: 4GB (Linux).", metavar="SIZE")
     resume: bool = switch("Skip models that are done and unchanged.")
     scheduler: str = option("Scheduler of a Dask cluster that does the work: tcp://host:8786.", default="", metavar="ADDRESS")

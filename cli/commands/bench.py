@@ -13,7 +13,7 @@ from xoptim.bench.report import bytes_text, circumstances, milliseconds
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
 from ..limits import MEMORY_BOUND
-from ..options import POSITIVE, choice, command, common, flag, json_option, option, provider_option, refuse_idle
+from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json
 from ..validation import Values
@@ -23,7 +23,7 @@ from ..validation import Values
 class _Choices:
     provider: str = provider_option()
     threads: int = option("Threads within an operator (default: onnxruntime's).", type=click.IntRange(min=0), default=0)
-    seconds: float = option("Time of measured runs for each model.", type=POSITIVE, default=10)
+    seconds: float = duration("Time of measured runs for each model.", default=10.0)
     values: Values = field(default_factory=Values)
     ort_level: Literal["all", "extended", "basic", "off"] = choice(
         "Graph optimizations of onnxruntime.", "all", "extended", "basic", "off"
@@ -36,11 +36,15 @@ class _Choices:
 def bench_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """Measure how long MODELS run on the same values, side by side; ratios are to the first one.
 
+    Sizes that are not given are typical: batch 1, sequences of 128, 512 of the past, images of 224, 10 s of frames, or smaller
+    ones. --dim seq=1,128,512 measures at each; lists of several dimensions belong together by their place.
+
     Exit code 1 when a model computes something else than the first one.
     """
     refuse_idle(choices.values.idle())
     MEMORY_BOUND.lift_for((choices.provider,))
-    options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **choices.values.read())
+    values = choices.values.read() if choices.by_operator else choices.values.measured()
+    options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **values)
     with Progress(enabled=not choices.as_json) as progress:
         if choices.by_operator:
             progress.say("profiling")
@@ -59,15 +63,28 @@ def _show(report: BenchReport, as_json: bool) -> None:
         print_json(report.to_json())
         return
     console = open_console()
-    figures = ("median", "minimum", "spread", "loading", "memory")
-    rows = Rows("", *figures, right=figures)
-    for number, model in enumerate(report.models, start=1):
-        rows.add(str(number), *_figures(model))
-    rows.print(console)
+    _rows(report).print(console)
     console.print()
     for number, model in enumerate(report.models, start=1):
         console.print(f"{number}  {readable(model.label)}{_beside_first(model)}")
     console.print(f"{circumstances(report)}; onnxruntime's optimizations: {report.options.level}", highlight=False)
+
+
+def _rows(report: BenchReport) -> Rows:
+    """The figures of each model, or, where there are several settings, the medians and ratios at each of them."""
+    if not report.at:
+        figures = ("median", "minimum", "spread", "loading", "memory")
+        rows = Rows("", *figures, right=figures)
+        for number, model in enumerate(report.models, start=1):
+            rows.add(str(number), *_figures(model))
+        return rows
+    columns = {**report.settings, "geometric mean": report}
+    rows = Rows("", *columns, right=tuple(columns))
+    for place, model in enumerate(report.models):
+        rows.add(str(place + 1), *(milliseconds(each.models[place].median) for each in columns.values()))
+        if model.ratio is not None:
+            rows.add(f"{place + 1} / 1", *(str(each.models[place].ratio) for each in columns.values()))
+    return rows
 
 
 def _figures(model: ModelTimes) -> list[str]:

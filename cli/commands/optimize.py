@@ -56,7 +56,8 @@ class Choices:
     guard: bool = flag("Write nodes that fail in a run that breaks an assumption (docs/assumptions.md).")
     assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
     fast: bool = flag(
-        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other runtime; `xopt fast MODEL`.",
+        "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other runtime; `xopt fast MODEL`. "
+        "-O2 is `xopt tune`: by measuring, for this machine.",
         "-O",
         "--fast",
     )
@@ -118,7 +119,7 @@ class Choices:
     def proof(self) -> ProofOptions:
         """The options of the proof."""
         return ProofOptions(
-            checks=self.comparison.read(self.provider, runs=self.verify),
+            checks=self.comparison.read(self.provider, runs=self.verify, several=self.benchmark or self.only_if_faster),
             whole=self.verify,
             each=self.check == "each",
             bisect=not self.strict,
@@ -241,7 +242,7 @@ def _no_slower(
     model: Path | Source, proof: Proof, options: OptimizationOptions, how: ProofOptions, choices: Choices
 ) -> tuple[Proof, SpeedCheck | None]:
     """The result without the patterns that make it slower; the result itself, with a warning, when it cannot be measured."""
-    bench_options = BenchOptions(provider=choices.provider[0], **choices.comparison.values.read())
+    bench_options = BenchOptions(provider=choices.provider[0], **choices.comparison.values.measured())
     try:
         return keep_if_not_slower(model, proof, options, how, bench_options, on_step=how.on_step)
     except XoptimError as error:
@@ -260,7 +261,7 @@ def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchRepo
         compare=False,  # the proof has done it
         loading=False,
         assume=choices.assume,
-        **choices.comparison.values.read(),
+        **choices.comparison.values.measured(),
     )
     try:
         return bench({"original": original, "result": proof.proto}, options)

@@ -43,8 +43,8 @@ def report_command(first: Path, second: Path, choices: _Choices) -> int:
         refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
     providers = (choices.provider,)
     refuse_idle(choices.comparison.idle(providers))
-    checks = choices.comparison.read(providers, runs=choices.verify)
-    bench = BenchOptions(provider=choices.provider, seconds=PATIENCE, **choices.comparison.values.read())
+    checks = choices.comparison.read(providers, runs=choices.verify, several=choices.benchmark)
+    bench = BenchOptions(provider=choices.provider, seconds=PATIENCE, **choices.comparison.values.measured())
     with Progress(enabled=True) as progress:
         progress.say("comparing")
         verify, timing = checks if choices.verify else False, bench if choices.benchmark else None

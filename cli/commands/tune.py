@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from xoptim import PrecisionOptions, tune
+from xoptim.bench.report import chosen_sizes
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport
@@ -15,7 +16,7 @@ from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
 from ..limits import MEMORY_BOUND
 from ..lowering import calibration_option, fraction, metric_option
-from ..options import POSITIVE, command, common, flag, json_option, option, provider_option, refuse_idle, repeated
+from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..progress import Progress
 from ..summary import precision_lines
@@ -34,7 +35,7 @@ class _Choices:
     assume: tuple[str, ...] = assume_option()
     include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
     values: Values = field(default_factory=Values)
-    budget: float = option("Time of the search and the proof.", type=POSITIVE, default=120, metavar="SECONDS")
+    budget: float = duration("Time of the search and the proof: 30s, 2m.", default=120.0)
     tolerance: float | None = option("Try fewer bits too, within this error of the results: 1% or 0.01.", type=fraction)
     metric: Metric = metric_option()
     calibration: Calibration = calibration_option()
@@ -57,6 +58,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
 
     Writes the model, and the settings of its session beside it (OUTPUT.session.json), which xoptim.session(OUTPUT) uses. When
     nothing is measurably faster, the smallest result that is not measurably slower is written, with default settings.
+    Either may have operators that only onnxruntime runs, and is made for this machine: on another one, tune again.
 
     Exit code 3 when the written model could not be validated: it is the original then.
     """
@@ -64,7 +66,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
     target = target_of(model, choices.output, choices.in_place)
     MEMORY_BOUND.lift_for((choices.provider,))
     choices = replace(choices, assume=fitting(model, choices.assume))
-    options = TuneOptions(**common(TuneOptions, choices), **choices.values.read(), precision=choices.bits())
+    options = TuneOptions(**common(TuneOptions, choices), **choices.values.measured(), precision=choices.bits())
     with Progress(enabled=not choices.as_json) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
         progress.say("writing")
@@ -100,7 +102,7 @@ def _show(report: TuningReport, written: list[Path]) -> None:
     searched = f"tried {len(report.trials) - 1}" + (f" of {len(report.trials) - 1 + report.left}" if report.left else "")
     rest = "" if not report.left else " (a larger --budget tries the rest)"
     console.print(f"search      {searched} changes in {report.seconds:.0f} s{rest}", highlight=False)
-    sizes = ", ".join(f"{name}={size}" for name, size in report.sizes.items())
+    sizes = chosen_sizes(report.sizes, report.refused, report.options.bench)
     if sizes:
         console.print(f"sizes       {sizes}", highlight=False)
     for each in report.optimization.validation:

@@ -1,5 +1,6 @@
 """Dispatch of command lines, and exit codes of commands."""
 
+import logging
 import os
 import re
 import subprocess
@@ -40,6 +41,29 @@ def test_options_may_come_first(xopt: Xopt) -> None:
     write(TRANSPOSES)
     assert xopt("-q", "--no-verify", "-o", "first.onnx", "model.onnx").code == 0
     assert types_in("first.onnx") == ["Relu"]
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize(
+    "words", [("model.onnx", "-O2"), ("fast", "model.onnx", "-O2"), ("fast", "model.onnx", "--tune"), ("-O2", "model.onnx")]
+)
+def test_words_for_tuning(xopt: Xopt, words: tuple[str, ...]) -> None:
+    write(TRANSPOSES)
+    assert xopt(*words, "--threads", "1", "--budget", "0.1").code == 0
+    assert files() == {"model.onnx", "model.opt.onnx", "model.opt.onnx.session.json"}
+
+
+def test_a_warning_is_shown_once(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each command, however often the engine gives it."""
+    write(TRANSPOSES)
+
+    def warn(*_: object) -> None:
+        for text in ("of one", "of one", "of another"):
+            logging.getLogger("xoptim.graph").warning("a warning %s", text)
+
+    monkeypatch.setattr("xoptim.cli.commands.optimize.check_sizes_fit", warn)
+    for _ in range(2):
+        assert xopt("model.onnx").err.splitlines() == ["xopt: warning: a warning of one", "xopt: warning: a warning of another"]
 
 
 def test_a_model_that_is_called_like_a_command(xopt: Xopt) -> None:

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from xoptim.cli.commands import COMMANDS
-from xoptim.cli.options import command, flag, names_of, option, repeated, switch
+from xoptim.cli.options import command, duration, flag, names_of, option, repeated, switch
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,19 @@ def test_a_command_is_given_objects() -> None:
 def test_defaults_are_those_of_the_objects() -> None:
     assert CliRunner().invoke(_try, ["m"]).output == f"m {_Outer()} {_Further()}\n"
     assert _Outer() == _Outer(False, _Inner(None, ()), True, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30", 30), ("30s", 30), ("2m", 120), ("1.5 min", 90), ("250ms", 0.25), ("1h", 3600), ("1e-9", 1e-9)]
+)
+def test_times(text: str, seconds: float) -> None:
+    assert duration("Time.").metadata["option"][1]["type"](text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "s", "0", "-1", "3x", "inf", "nan", "2 m s", "1_0 k"])
+def test_times_that_are_none(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a time above 0"):
+        duration("Time.").metadata["option"][1]["type"](text)
 
 
 def test_names_and_help_come_in_the_order_of_the_fields() -> None:

@@ -96,7 +96,7 @@ def test_sizes(xopt: Xopt) -> None:
 @pytest.mark.parametrize("text", ["a", "a=", "=3", "a=x", "a=-1", "a=1.5", "a 3"])
 def test_sizes_that_are_none(xopt: Xopt, text: str) -> None:
     write(TRANSPOSES)
-    assert f"--dim '{text}': write it as NAME=VALUE, such as batch=2" in xopt("model.onnx", "--dim", text).error
+    assert f"--dim '{text}': write it as NAME=SIZE, such as batch=2" in xopt("model.onnx", "--dim", text).error
     assert files() == {"model.onnx"}
 
 
@@ -106,7 +106,7 @@ def test_several_sizes_in_one_word(xopt: Xopt) -> None:
     (report,) = xopt("model.onnx", "--dim", "a=5,b=7", "--json").json["validation"]
     assert [run["dims"] for run in report["runs"]] == [{"a": 5, "b": 7}, {"a": 5, "b": 7}]
     assert report["notes"] == []
-    assert xopt("model.onnx", "--dim", "a=5,b").error == "--dim 'a=5,b': write it as NAME=VALUE, such as batch=2"
+    assert xopt("model.onnx", "--dim", "a=5,b").error == "--dim 'a=5,b': write it as NAME=SIZE, such as batch=2"
 
 
 def test_sizes_of_what_the_model_does_not_have(xopt: Xopt) -> None:

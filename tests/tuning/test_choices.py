@@ -75,7 +75,7 @@ def test_the_newest_operator_set_is_tried_once() -> None:
 
 def test_fewer_bits_come_before_all_others() -> None:
     facts = replace(FACTS, schemes=("int8", "int4"))
-    assert names(variations(START, facts, EVERYTHING))[:3] == ["int8", "int4", "default+onnxruntime"]
+    assert names(variations(START, facts, EVERYTHING))[:3] == ["int8", "int4", "newest operator set"]
     assert names(fewer_bits(Choice(replace(START.recipe, scheme="int8"), SETTINGS), facts)) == []
     assert names(fewer_bits(START, FACTS)) == []
 

@@ -21,7 +21,7 @@ def measurement(brief: None) -> Measurement:
 
 
 def test_the_original_runs_on_the_values(measurement: Measurement) -> None:
-    assert measurement.reference.sizes == {"n": 3}
+    assert measurement.runs[0].sizes == {"n": 3}
     assert measurement.original.recipe == UNTOUCHED
     assert measurement.original.settings.level == "all"
     assert isinstance(measurement.meter(), SideBySide)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.tuning.fakes import FakeMeter, ratio
 from xoptim.facts.errors import XoptimError
-from xoptim.tuning.choices import EVERYTHING, PATTERNS, UNTOUCHED, Choice, Facts, Recipe, variations
-from xoptim.tuning.search import Found, Rules, Search, confirm, is_faster, is_slower, ranking
+from xoptim.tuning.choices import EVERYTHING, PATTERNS, UNTOUCHED, Choice, Facts, Recipe, Variation, variations
+from xoptim.tuning.search import MARGIN, Found, Rules, Search, Trial, Verdict, confirm, finalists, is_faster, is_slower, ranking
 from xoptim.validate import SessionSettings
 
 SETTINGS = SessionSettings(level="all", threads=1)
@@ -92,10 +92,17 @@ def test_a_few_passes_are_not_enough_to_accept() -> None:
     assert sum(without("normalizations") in choices for choices in meter.passes) >= RULES.enough
 
 
+def test_much_slower_challengers_leave_after_one_pass() -> None:
+    meter = FakeMeter(times({"normalizations": 0.7, "shapes": 1.0}), noise=0.02)
+    searched(meter)
+    assert sum(without("normalizations") in choices for choices in meter.passes) == 1
+    assert sum(without("shapes") in choices for choices in meter.passes) == RULES.few
+
+
 def test_slow_challengers_leave_the_race_early() -> None:
     meter = FakeMeter(times({"normalizations": 1.2, "shapes": 0.5}), noise=0.02)
     searched(meter)
-    assert sum(without("shapes") in choices for choices in meter.passes) == RULES.few
+    assert sum(without("shapes") in choices for choices in meter.passes) < RULES.enough
 
 
 def test_a_challenger_behind_another_one_is_tried_again_on_top_of_it() -> None:
@@ -131,11 +138,30 @@ def test_the_budget_ends_the_search(most: int) -> None:
 def test_a_budget_that_ends_within_a_race_decides_nothing() -> None:
     class Ending(FakeMeter):
         def fits(self, runs: int) -> bool:
-            return len(self.passes) < 3
+            return len(self.passes) < RULES.enough - 1
 
     found = searched(Ending(times({"normalizations": 1.5})))
     assert found.best == START
     assert len(found.trials) == 3
+
+
+def test_what_was_made_is_measured_once_though_making_it_took_the_time() -> None:
+    class Late(FakeMeter):
+        def fits(self, runs: int) -> bool:
+            return not made
+
+    made: list[Choice] = []
+
+    def is_made(choice: Choice, _: Choice) -> bool:
+        made.append(choice)
+        return True
+
+    meter = Late(times({"normalizations": 2.0}))
+    space = [Variation("one", without("normalizations"), 1.0)]
+    found = Search(ORIGINAL, lambda _: space, meter, RULES, is_made).run(START)
+    assert len(meter.passes) == 1
+    assert found.trials[0].verdict == "undecided"
+    assert finalists(found, START) == [START, without("normalizations")]
 
 
 def test_the_search_ends_when_the_result_is_good_enough() -> None:
@@ -174,7 +200,7 @@ def test_the_selection_comes_before_its_groups_and_the_settings() -> None:
     found = Search(ORIGINAL, lambda best: variations(best, facts, EVERYTHING), meter, RULES).run(start)
     assert found.changes == ("default+onnxruntime", "SkipLayerNormFusion off", "without products (onnxruntime)")
     raised = replace(start, recipe=replace(start.recipe, is_raised=True))
-    assert meter.passes[0] == [ORIGINAL, start, START, raised]
+    assert meter.passes[0] == [ORIGINAL, start, raised, START]
 
 
 # -------------------------------------------------------------------- the end
@@ -183,21 +209,30 @@ def test_the_selection_comes_before_its_groups_and_the_settings() -> None:
 def test_the_confirmation_ends_when_the_intervals_are_clear() -> None:
     meter = FakeMeter(times({}, base=0.9))
     assert confirm(ORIGINAL, [START, START], meter, RULES)[START].value == pytest.approx(0.9)
-    assert meter.passes == [[ORIGINAL, START]] * RULES.enough
+    assert meter.passes == [[ORIGINAL, START]] * RULES.last
 
 
 def test_passes_of_the_search_count_in_the_confirmation() -> None:
     meter = FakeMeter(times({}, base=0.9))
-    for _ in range(RULES.enough):
+    for _ in range(RULES.last):
         meter.measure([ORIGINAL, START])
     confirm(ORIGINAL, [START], meter, RULES)
-    assert len(meter.passes) == RULES.enough + RULES.few
+    assert len(meter.passes) == RULES.last + RULES.few
 
 
 def test_the_confirmation_goes_on_while_they_are_not() -> None:
     meter = FakeMeter(times({}, base=1.0), noise=1.0)
     confirm(ORIGINAL, [START], meter, RULES)
-    assert len(meter.passes) == 2 * RULES.most
+    assert len(meter.passes) == 3 * RULES.last
+
+
+@pytest.mark.parametrize(("cost", "passes"), [(1.0 - MARGIN / 2, 11), (1.0 - MARGIN - 0.002, 15), (0.7, 5)])
+def test_the_confirmation_goes_on_while_the_finalists_are_at_the_margin(cost: float, passes: int) -> None:
+    """Their intervals to the original are clear long before."""
+    seconds = times({"shapes": 1.0 / cost}, base=0.5)
+    meter = FakeMeter(lambda choice: 1.0 if choice == ORIGINAL else seconds(choice), noise=0.2)
+    confirm(ORIGINAL, [START, without("shapes")], meter, RULES)
+    assert len(meter.passes) == passes
 
 
 def test_the_confirmation_takes_place_without_a_budget() -> None:
@@ -218,23 +253,37 @@ SMALL = without("products")
 def test_a_faster_result_is_preferred() -> None:
     final = {BEST: ratio(0.8), START: ratio(0.9)}
     others = [(SMALL, ratio(0.95)), (START, ratio(0.9)), (ORIGINAL, ratio(1.0, 0.0))]
-    assert ranking(Found(BEST), START, final, others) == [BEST, START, SMALL, ORIGINAL]
+    assert ranking([START, BEST], final, others) == [BEST, START, SMALL, ORIGINAL]
 
 
 def test_the_best_result_of_the_search_is_not_slower_than_the_first_one() -> None:
-    assert ranking(Found(BEST), START, {BEST: ratio(0.95), START: ratio(0.9)}, [])[0] == START
+    assert ranking([START, BEST], {BEST: ratio(0.95), START: ratio(0.9)}, [])[0] == START
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.885, START), (0.879, BEST)])
+def test_a_simpler_result_is_preferred_within_the_margin(value: float, expected: Choice) -> None:
+    assert ranking([START, BEST], {BEST: ratio(value), START: ratio(0.9)}, [])[0] == expected
+
+
+def test_finalists_are_the_start_and_the_fastest_ones_floats_first() -> None:
+    bits = Choice(Recipe(scheme="int8"), SETTINGS)
+    verdicts: dict[Choice, tuple[Verdict, float]] = {
+        bits: ("undecided", 0.5), SMALL: ("behind", 0.7), without("shapes"): ("not faster", 0.1), BEST: ("faster", 0.8)
+    }  # fmt: skip
+    trials = [Trial(("one",), choice, verdict, ratio(value)) for choice, (verdict, value) in verdicts.items()]
+    assert finalists(Found(BEST, trials=trials), START) == [START, SMALL, BEST, bits]
 
 
 def test_where_nothing_is_faster_the_smallest_result_that_is_not_slower_is_preferred() -> None:
     """With the settings of the start: others were not confirmed to help."""
     final = {BEST: ratio(0.995), START: ratio(1.001)}
     others = [(BEST, ratio(0.97)), (without("shapes"), ratio(1.1)), (SMALL, ratio(1.002)), (START, ratio(0.9))]
-    assert ranking(Found(BEST), START, final, others) == [SMALL, START]
+    assert ranking([START, BEST], final, others) == [SMALL, START]
 
 
 def test_where_everything_is_slower_the_original_remains() -> None:
     final = {START: ratio(1.2)}
-    assert ranking(Found(START), START, final, [(START, ratio(1.0)), (ORIGINAL, ratio(1.0, 0.0))]) == [ORIGINAL]
+    assert ranking([START], final, [(START, ratio(1.0)), (ORIGINAL, ratio(1.0, 0.0))]) == [ORIGINAL]
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,46 @@ def test_sizes_with_many_elements_come_last_and_are_few() -> None:
     assert list(assignments(input_specs(fixed), fixed, {})) == [{}]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ("int64[batch,seq] input_ids, int64[batch,seq] attention_mask", {"batch": 1, "seq": 128}),
+        ("int64[s48,s41] input_ids", {"s48": 1, "s41": 128}),
+        (
+            "int64[b,seq] input_ids, int64[b,total] mask, float[b,2,past_len,8] past_key_0",
+            {"b": 1, "seq": 128, "total": 640, "past_len": 512},
+        ),
+        ("float[N,3,height,width] image", {"N": 1, "height": 224, "width": 224}),
+        ("float[N,3,64,64] image", {"N": 1}),
+        ("float[N,80,frames] input_features", {"N": 1, "frames": 1000}),
+        ("float[N,T] input_values", {"N": 1, "T": 16000}),
+        ("float[N,1,T] waveform", {"N": 1, "T": 16000}),
+        ("float[rows,12] table", {"rows": 1}),
+        ("float[N,64,T] hidden", {"N": 1, "T": 128}),
+    ],
+)
+def test_typical_sizes_come_first(inputs: str, expected: dict[str, int]) -> None:
+    model = model_of(f"g ({inputs}) => (float y) {{ y = Constant <value = float {{1}}> () }}")
+    tried = list(assignments(input_specs(model), model, {}, typical=True))
+    assert tried[0] == expected
+    small = list(assignments(input_specs(model), model, {}))
+    assert tried[-len(small) :] == small
+
+
+def test_smaller_typical_sizes_follow_of_one_purpose_first() -> None:
+    model = model_of("g (int64[batch,seq] ids, float[batch,2,past,8] past_key) => (float y) { y = Neg(past_key) }")
+    tried = list(assignments(input_specs(model), model, {"batch": 4}, typical=True))
+    assert [tuple(sizes.values()) for sizes in tried[:3]] == [(4, 128, 512), (4, 64, 512), (4, 32, 512)]
+    assert {"batch": 4, "seq": 128, "past": 64} in tried[:9]
+    assert {"batch": 4, "seq": 64, "past": 256} in tried[9:13]
+
+
+def test_typical_sizes_that_no_memory_holds_are_left_out() -> None:
+    model = model_of("g (float[a,b,c,d,e] x) => (float y) { y = Neg(x) }")
+    specs = input_specs(model)
+    assert all(math.prod(concrete_shape(specs[0], s)) <= 1 << 27 for s in assignments(specs, model, {}, typical=True))
+
+
 def test_past_and_total_go_together() -> None:
     model = model_of(
         "g (int64[batch,seq] input_ids, int64[batch,total] attention_mask, float[batch,2,past,8] past_key_0, "

@@ -8,12 +8,12 @@ from typing import Final, Unpack
 
 from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.options import BenchChanges, BenchOptions
-from xoptim.bench.report import BenchReport, ModelTimes
+from xoptim.bench.report import BenchReport, ModelTimes, joined
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.bench.subjects import Models, Subject, as_files, known_of, opened, values_for
 from xoptim.facts.given import given
-from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
+from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
 from xoptim.validate.validation import validate
 
@@ -52,23 +52,37 @@ def bench(
     with as_files(models, options.base_dirs) as subjects:
         say("choosing values")
         options = replace(options, assume=(*options.assume, *known_of(subjects)))
-        reference = values_for(subjects[0], options)
+        settings = options.each()
+        references = [values_for(subjects[0], each) for each in settings]
         say("measuring")
-        times = _measure(subjects, reference.feeds, options)
-        comparisons: list[ValidationReport | None] = [None] * len(subjects)
-        if options.compare:
-            say("comparing")
-            comparisons[1:] = [_compare(subjects[0], each, reference.feeds, options) for each in subjects[1:]]
+        times = _measure(subjects, [each.feeds for each in references], options)
         loading: list[Loading | None] = [None] * len(subjects)
         if options.loading:
             say("loading")
-            loading = [measure_loading(each.path, options.settings, reference.feeds) for each in subjects]
+            loading = [measure_loading(each.path, options.settings, references[0].feeds) for each in subjects]
+        if options.compare:
+            say("comparing")
+        reports = [_report(subjects, *each, loading) for each in zip(settings, references, times, strict=True)]
+    return joined(reports, options) if options.at else reports[0]
+
+
+def _report(
+    subjects: Sequence[Subject],
+    options: BenchOptions,
+    reference: ReferenceRun,
+    times: Sequence[Times],
+    loading: Sequence[Loading | None],
+) -> BenchReport:
+    """The figures of one setting."""
+    comparisons: list[ValidationReport | None] = [None] * len(subjects)
+    if options.compare:
+        comparisons[1:] = [_compare(subjects[0], each, options) for each in subjects[1:]]
     ratios = [None, *(ratio_of(its.rounds, times[0].rounds, options.seed) for its in times[1:])]
     figures = tuple(
         ModelTimes(subject.label, *_statistics(its), load, ratio, comparison)
         for subject, its, load, ratio, comparison in zip(subjects, times, loading, ratios, comparisons, strict=True)
     )
-    return BenchReport(figures, dict(reference.sizes), options)
+    return BenchReport(figures, reference.sizes, options, reference.refused)
 
 
 def _statistics(its: Times) -> tuple[float, float, float, int]:
@@ -78,20 +92,20 @@ def _statistics(its: Times) -> tuple[float, float, float, int]:
     return median(every), its.best, third - first, len(every)
 
 
-def _compare(first: Subject, other: Subject, feeds: Mapping[str, Value], options: BenchOptions) -> ValidationReport:
-    given = ValidationOptions(
-        providers=(options.provider,), feeds=feeds, assignments=1, extremes=False, run_limit=None, fewer_inputs=True
-    )
-    return validate(first.path, other.path, given)
+def _compare(first: Subject, other: Subject, options: BenchOptions) -> ValidationReport:
+    """Sizes that were not given are those of a proof: a batch of one, as in a measurement, would hide differences."""
+    return validate(first.path, other.path, replace(options.checks, typical=False, fewer_inputs=True))
 
 
-def _measure(subjects: Sequence[Subject], feeds: Mapping[str, Value], options: BenchOptions) -> list[Times]:
+def _measure(subjects: Sequence[Subject], settings: Sequence[Mapping[str, Value]], options: BenchOptions) -> list[list[Times]]:
+    """The times of all models on the values of each setting."""
     rng = random.Random(options.seed)
-    times = [Times() for _ in subjects]
+    times = [[Times() for _ in subjects] for _ in settings]
     for _ in range(options.passes):
         sessions: dict[int, Session] = {}
         for place in rng.sample(range(len(subjects)), len(subjects)):
-            sessions[place] = opened(subjects[place], options.settings, feeds)
-        runs = [sessions[place].runner(feeds) for place in range(len(subjects))]
-        measure_pass(runs, times, options.seconds * len(subjects) / options.passes, rng, clock_for([options.settings]))
+            sessions[place] = opened(subjects[place], options.settings, settings[0])
+        for feeds, its in zip(settings, times, strict=True):
+            runs = [sessions[place].runner(feeds) for place in range(len(subjects))]
+            measure_pass(runs, its, options.seconds * len(subjects) / options.passes, rng, clock_for([options.settings]))
     return times

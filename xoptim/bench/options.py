@@ -1,6 +1,6 @@
 """The options of a benchmark."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,10 +18,11 @@ class BenchOptions(RunValues):
         provider: execution provider, by short or full name.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         level: onnxruntime's own graph optimizations; all of them by default, as in production.
-        seconds: of measured runs for each model.
+        seconds: of measured runs for each model, at each setting.
         passes: number of times that all sessions are made anew. Two sessions of one model may differ by a few percent for as
             long as they live; the interval of a ratio covers this only when there are several passes.
         base_dirs: folders of the external data of models that are protobufs, by label.
+        at: further sizes, in place of or beside ``dims``: the models are measured at each of these settings.
         compare: whether to compare the results of each model with the first one's.
         loading: whether to measure time and memory of loading too.
     """
@@ -32,6 +33,7 @@ class BenchOptions(RunValues):
     seconds: float = 10.0
     passes: int = 3
     base_dirs: Mapping[str, Path] = field(default_factory=dict)
+    at: Sequence[Mapping[str, int]] = ()
     compare: bool = True
     loading: bool = True
 
@@ -48,8 +50,12 @@ class BenchOptions(RunValues):
     @property
     def checks(self) -> ValidationOptions:
         """The options for the search of values that the first model runs on."""
-        once = ValidationOptions(assignments=1, extremes=False, run_limit=None)
+        once = ValidationOptions(assignments=1, typical=True, extremes=False, run_limit=None)
         return replace(once, providers=(self.provider,), threads=self.threads, **self.run_values())
+
+    def each(self) -> "list[BenchOptions]":
+        """The options of each setting."""
+        return [replace(self, dims={**self.dims, **sizes}, at=()) for sizes in self.at] or [self]
 
 
 class BenchChanges(RunChanges, total=False):
@@ -61,5 +67,6 @@ class BenchChanges(RunChanges, total=False):
     seconds: float
     passes: int
     base_dirs: Mapping[str, Path]
+    at: Sequence[Mapping[str, int]]
     compare: bool
     loading: bool

@@ -40,10 +40,10 @@ def profile(
 
     Args:
         models: files or protobufs; a mapping gives them labels.
-        options: the options; ``seconds`` is the time of the runs of one model.
+        options: the options, of which the first setting counts; ``seconds`` is the time of the runs of one model.
         **changes: fields of `BenchOptions` that differ from ``options``.
     """
-    options = given(BenchOptions, options, changes)
+    options = given(BenchOptions, options, changes).each()[0]
     with as_files(models, options.base_dirs) as subjects:
         feeds = values_for(subjects[0], options).feeds
         found = {}

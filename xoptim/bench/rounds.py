@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +14,8 @@ from xoptim.validate.session import SessionSettings, resolve_providers
 
 Clock: TypeAlias = Callable[[], float]
 
-_WARM: Final = 0.2  # seconds, or a few runs, before anything is measured
+_WARM: Final = 0.2  # most seconds, or a few runs, before anything is measured
+_WARM_SHARE: Final = 0.3  # of the seconds that are measured
 _WARM_RUNS: Final = 3
 _TURN: Final = 0.02  # seconds of the runs of one model in one round: short runs are repeated
 _MOST_RUNS: Final = 1000
@@ -50,7 +51,8 @@ def measure_pass(
     it does not contain the work of other threads and of devices.
     """
     clock = clock or time.perf_counter
-    counts = [max(1, min(_MOST_RUNS, int(_TURN / max(_warm(run), 1e-9)))) for run in runs]
+    warm = min(_WARM, _WARM_SHARE * seconds / len(runs))
+    counts = [max(1, min(_MOST_RUNS, int(_TURN / max(_warm(run, warm), 1e-9)))) for run in runs]
     _round(runs, counts, rng, clock)
     for each in times:
         each.rounds.append([])
@@ -61,10 +63,10 @@ def measure_pass(
             each.best = min(each.best, *taken)
 
 
-def _warm(run: Callable[[], object]) -> float:
-    """Run a model a few times; return the seconds of the fastest run."""
+def _warm(run: Callable[[], object], seconds: float) -> float:
+    """Run a model for some seconds, a few times at least; return the seconds of the fastest run."""
     taken: list[float] = []
-    while len(taken) < _WARM_RUNS or sum(taken) < _WARM:
+    while len(taken) < _WARM_RUNS or sum(taken) < seconds:
         taken.append(_timed(run, time.perf_counter))
     return min(taken)
 
@@ -110,6 +112,12 @@ class Ratio(NamedTuple):
     def __str__(self) -> str:
         bounds = f"{self.interval.low:.3f} to {self.interval.high:.3f}"
         return f"{self.value:.3f} ({bounds})" if self.is_difference else f"no difference measured ({bounds})"
+
+
+def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
+    """The geometric mean of ratios; that of their bounds is an interval which is not too narrow where errors are alike."""
+    value, low, high = (geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True))
+    return Ratio(value, Interval(low, high))
 
 
 def ratio_json(ratio: Ratio | None) -> dict[str, Any]:

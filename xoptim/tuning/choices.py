@@ -130,7 +130,7 @@ def whole_selection(choice: Choice, facts: Facts) -> Iterator[Variation]:
 def newest_opset(choice: Choice, facts: Facts) -> Iterator[Variation]:
     """The newest operator set, in which other patterns apply."""
     if choice.recipe.rewrites and not choice.recipe.is_raised:
-        yield Variation("newest operator set", _remade(choice, is_raised=True), promise=1.0, stage=0)
+        yield Variation("newest operator set", _remade(choice, is_raised=True), promise=1.1, stage=0)
 
 
 def fewer_bits(choice: Choice, facts: Facts) -> Iterator[Variation]:

@@ -1,7 +1,9 @@
 """Measure the choices for one model with onnxruntime, within a limit of time."""
 
 import random
+import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -9,8 +11,9 @@ from typing import Final
 
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.profile import profile
-from xoptim.bench.rounds import Ratio, Times, clock_for, measure_pass, ratio_of
+from xoptim.bench.rounds import Ratio, Times, clock_for, mean_ratio, measure_pass, ratio_of
 from xoptim.facts.errors import XoptimError
+from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import located
 from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
@@ -21,8 +24,9 @@ from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
 
-_TURNS = 0.4  # seconds of measured rounds for each choice of a pass; there are at least five rounds
-PROFILED: Final = 0.3
+_TURNS = 0.15  # seconds of measured rounds for each choice of a pass; there are at least five rounds
+_KEPT: Final = 3  # sessions of a choice that passes share
+PROFILED: Final = 0.1
 """Seconds of the runs of one model in the profiler."""
 
 
@@ -53,18 +57,29 @@ class Budget:
 
 
 class SideBySide:
-    """Measures choices in the same rounds, as a benchmark does; the sessions are made anew for each pass.
+    """Measures choices in the same rounds, as a benchmark does, on the values of each setting.
 
-    The budget limits the passes, and is charged with them; ``seed`` belongs to the order of the runs.
+    The first passes that contain a choice make a session each, later ones use them in turn, as long as it is measured.
+    ``kept``: number of these; with 0, every pass makes one. The budget limits the passes, and is charged with them; ``seed``
+    belongs to the order of the runs.
     """
 
-    def __init__(self, make: Callable[[Recipe], Model], feeds: Mapping[str, Value], budget: Budget, seed: int = 0) -> None:
+    def __init__(
+        self,
+        make: Callable[[Recipe], Model],
+        settings: Sequence[Mapping[str, Value]],
+        budget: Budget,
+        seed: int = 0,
+        kept: int = _KEPT,
+    ) -> None:
         self._make = make
-        self._feeds = feeds
+        self._settings = settings
         self._budget = budget
         self._rng = random.Random(seed)
         self._seed = seed
-        self._passes: list[dict[Choice, list[float]]] = []
+        self._kept = kept
+        self._sessions: dict[Choice, deque[Session]] = {}
+        self._passes: list[dict[Choice, list[list[float]]]] = []  # the rounds of each setting
 
     def fits(self, runs: int) -> bool:
         """Whether this many runs of a choice, one for each pass, fit into the remaining time."""
@@ -78,41 +93,55 @@ class SideBySide:
         start = time.perf_counter()
         sessions: dict[Choice, Session] = {}
         failed: dict[Choice, str] = {}
+        self._sessions = {choice: self._sessions.get(choice, deque()) for choice in choices}
         for choice in self._rng.sample(choices, len(choices)):
             try:
-                sessions[choice] = self._opened(choice)
+                sessions[choice] = self._next(choice)
             except (XoptimError, MemoryError) as error:
                 if choice == choices[0]:
                     raise
                 failed[choice] = str(error) or "there is not enough memory"
         able = [choice for choice in choices if choice in sessions]
-        times = [Times() for _ in able]
-        runs = [sessions[choice].runner(self._feeds) for choice in able]
-        measure_pass(runs, times, _TURNS * len(able), self._rng, clock_for(choice.settings for choice in able))
-        self._passes.append({choice: its.rounds[0] for choice, its in zip(able, times, strict=True)})
+        rounds: dict[Choice, list[list[float]]] = {choice: [] for choice in able}
+        for feeds in self._settings:
+            times = [Times() for _ in able]
+            runs = [sessions[choice].runner(feeds) for choice in able]
+            measure_pass(runs, times, _TURNS * len(able), self._rng, clock_for(choice.settings for choice in able))
+            for choice, its in zip(able, times, strict=True):
+                rounds[choice] += its.rounds
+        self._passes.append(rounds)
         self._budget.charge(time.perf_counter() - start, len(choices))
         return failed
 
     def ratio(self, choice: Choice, base: Choice) -> Ratio:
         """The time of a choice divided by the time of another one, over all passes that contain both.
 
-        Raises `ValueError` when no pass contains both.
+        It is the geometric mean of the settings. Raises `ValueError` when no pass contains both.
         """
         both = self._with(choice, base)
-        return ratio_of([its[choice] for its in both], [its[base] for its in both], self._seed)
+        ratios = [
+            ratio_of([its[choice][place] for its in both], [its[base][place] for its in both], self._seed)
+            for place in range(len(self._settings))
+        ]
+        return mean_ratio(ratios)
 
     def count(self, choice: Choice, base: Choice) -> int:
         """Number of passes that contain both."""
         return len(self._with(choice, base))
 
-    def _with(self, choice: Choice, base: Choice) -> list[dict[Choice, list[float]]]:
+    def _with(self, choice: Choice, base: Choice) -> list[dict[Choice, list[list[float]]]]:
         return [its for its in self._passes if choice in its and base in its]
 
-    def _opened(self, choice: Choice) -> Session:
-        model, base_dir = self._make(choice.recipe)
-        session = Session(model, choice.settings, base_dir=base_dir)
-        session.run(self._feeds)
-        return session
+    def _next(self, choice: Choice) -> Session:
+        """The session of a choice for the next pass."""
+        sessions = self._sessions[choice]
+        if len(sessions) < max(1, self._kept):
+            model, base_dir = self._make(choice.recipe)
+            session = Session(model, choice.settings, base_dir=base_dir)
+            session.run(self._settings[0])
+            sessions.append(session)
+        sessions.rotate()
+        return sessions[0] if self._kept else sessions.pop()
 
 
 class Measurement:
@@ -123,21 +152,23 @@ class Measurement:
         self.budget = budget
         self._bench = bench
         self.original = Choice(UNTOUCHED, bench.settings)  # the original with the settings of the benchmark
-        original, checks = located(candidates.source, bench.checks)
-        # A run of the original on the values of all measurements
-        self.reference: ReferenceRun = run_reference(original, checks).runs[0]
-        self.rules = Rules(at_once=self._at_once())  # of the races, with as many challengers at once as there is memory for
+        # A run of the original on the values of each setting
+        self.runs: list[ReferenceRun] = [_first_run(candidates.source, each) for each in bench.each()]
+        self._room = self._sessions_in_memory()
+        # Of the races, with as many challengers as there is memory for, beside the original and the best choice so far
+        self.rules = Rules(at_once=max(1, min(Rules().at_once, self._room - 2)))
 
-    def _at_once(self) -> int:
-        """Most challengers of a race for which there is memory, beside the original and the best choice so far."""
+    def _sessions_in_memory(self) -> int:
+        """Number of sessions that half of the free memory holds."""
         free = available_memory()
         size = COPIES * max(1, weight_bytes(self.candidates.source.proto))
-        most = Rules().at_once
-        return most if free is None else max(1, min(most, free // (2 * size) - 2))
+        return sys.maxsize if free is None else free // (2 * size)
 
     def meter(self) -> Meter:
         """A meter without measurements."""
-        return SideBySide(self.candidates.make, self.reference.feeds, self.budget, self._bench.seed)
+        kept = _KEPT if self._room >= _KEPT * (Rules().at_once + 2) else 0
+        settings = [each.feeds for each in self.runs]
+        return SideBySide(self.candidates.make, settings, self.budget, self._bench.seed, kept)
 
     def study(self, recipes: Iterable[Recipe]) -> Facts:
         """The groups of patterns that apply in the models of some recipes, and the operators that take the time."""
@@ -158,7 +189,7 @@ class Measurement:
     def _profile(self, recipe: Recipe) -> dict[str, float]:
         """Seconds of each operator in a run."""
         model, base_dir = self.candidates.make(recipe)
-        options = replace(self._bench, feeds=self.reference.feeds, dims={}, test_data=None, seconds=PROFILED)
+        options = replace(self._bench, feeds=self.runs[0].feeds, dims={}, at=(), test_data=None, seconds=PROFILED)
         found = profile({"": model}, options, base_dirs={} if base_dir is None else {"": base_dir})
         return {name: each.seconds for name, each in found[""].items()}
 
@@ -185,3 +216,8 @@ class Measurement:
         with suppress(XoptimError):  # the race finds that too, and says so
             return self.candidates.describe(choice.recipe).digest != self.candidates.describe(best.recipe).digest
         return True
+
+
+def _first_run(source: Source, bench: BenchOptions) -> ReferenceRun:
+    original, checks = located(source, bench.checks)
+    return run_reference(original, checks).runs[0]

@@ -1,5 +1,6 @@
 """The options of tuning."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xoptim.bench.options import BenchOptions
@@ -18,6 +19,7 @@ class TuneOptions(RunValues):
         threads: threads within an operator; 0 lets the search choose.
         budget: seconds after which the search ends, with the proof if its time can be foreseen. The original and
             the result of the default patterns are measured in any case.
+        at: further sizes, in place of or beside ``dims``: the geometric mean of the ratios at these settings counts.
         include: words of further patterns that may be used, such as ``finite`` or ``approximate``.
         precision: the error that fewer bits may add, on which samples; all schemes that can be faster are tried. ``None`` for
             floats only.
@@ -26,6 +28,7 @@ class TuneOptions(RunValues):
     provider: str = "cpu"
     threads: int = 0
     budget: float = 120.0
+    at: Sequence[Mapping[str, int]] = ()
     include: tuple[str, ...] = ()
     precision: PrecisionOptions | None = None
 
@@ -36,7 +39,7 @@ class TuneOptions(RunValues):
     @property
     def bench(self) -> BenchOptions:
         """The options of the measurements."""
-        return BenchOptions(provider=self.provider, threads=self.threads, **self.run_values())
+        return BenchOptions(provider=self.provider, threads=self.threads, at=self.at, **self.run_values())
 
     @property
     def checks(self) -> ValidationOptions:
@@ -50,5 +53,6 @@ class TuneChanges(RunChanges, total=False):
     provider: str
     threads: int
     budget: float
+    at: Sequence[Mapping[str, int]]
     include: tuple[str, ...]
     precision: PrecisionOptions | None

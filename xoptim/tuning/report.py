@@ -27,7 +27,8 @@ class TuningReport:
     optimization: OptimizationReport  # the optimization of the chosen model, and its comparison with the original
     left: int  # number of variations that there was no time for
     seconds: float  # duration of everything
-    sizes: Mapping[str, int]  # sizes of the open dimensions in the measurements
+    sizes: Mapping[str, int]  # sizes of the open dimensions in the measurements, those that all settings have
+    refused: Mapping[str, int]  # sizes that were preferred, with which the original does not run
     options: TuneOptions  # the options
     # Choices that would have been preferred, but were not found equal, with the reasons
     refuted: tuple[tuple[str, str], ...] = ()

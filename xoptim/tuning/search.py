@@ -10,6 +10,8 @@ from xoptim.tuning.choices import Choice, Variation
 
 GAIN: Final = 0.01
 """Part of the time that a choice must save at least, by its interval, to replace another one."""
+MARGIN: Final = 0.02
+"""Part of the time that a finalist must save to be preferred to a simpler one, and by which a much slower choice is longer."""
 LOSS: Final = 0.005
 """Part of the time by which a choice must be longer at least, by its interval, to count as slower."""
 Verdict: TypeAlias = Literal["start", "faster", "not faster", "behind", "undecided", "failed", "no effect"]
@@ -39,11 +41,12 @@ class Meter(Protocol):
 class Rules:
     """The rules of a race."""
 
-    few: int = 2  # number of passes from which a choice may be dropped
+    few: int = 2  # number of passes from which a choice may be dropped; one that is much slower is dropped after the first
     # Number of passes from which a choice may be accepted. Two sessions of one model may differ by a few percent, so an
     # interval over fewer passes is too narrow
-    enough: int = 5
-    most: int = 6  # number of passes after which a race ends; the confirmation of the result takes twice as many at most
+    enough: int = 3
+    most: int = 4  # number of passes after which a race ends
+    last: int = 5  # number of passes from which the confirmation of the result may end; it takes three times as many at most
     at_once: int = 4  # most challengers in a race
 
 
@@ -51,11 +54,16 @@ class Rules:
 class Trial:
     """The outcome of one variation."""
 
-    label: str  # the choice, as the changes that led to it
-    choice: Choice  # the choice
+    changes: tuple[str, ...]  # the changes that led to the choice; none for the start
+    choice: Choice
     verdict: Verdict  # whether it was measurably faster than the best choice before it, or why that is not known
     ratio: Ratio | None = None  # its time divided by the time of the original, ``None`` when it was not measured
     reason: str = ""  # the error for ``failed``
+
+    @property
+    def label(self) -> str:
+        """The changes in words."""
+        return ", ".join(self.changes) or "default" if self.choice.recipe.rewrites or self.changes else "original"
 
 
 @dataclass(slots=True)
@@ -136,7 +144,7 @@ class Search:
                 heat.append(each)
             else:
                 self._refused.add(each.name)
-                found.trials.append(Trial(_label(found, each), each.choice, "no effect"))
+                found.trials.append(Trial((*found.changes, each.name), each.choice, "no effect"))
         return heat
 
     def _runs(self, others: int) -> int:
@@ -154,17 +162,13 @@ class Search:
             self._tried.add(each.choice)
             verdict, failed = verdicts[each.choice], race.failures.get(each.choice)
             ratio = None if failed is not None or not race.passes else self._meter.ratio(each.choice, self._original)
-            found.trials.append(Trial(_label(found, each), each.choice, verdict, ratio, failed or ""))
+            found.trials.append(Trial((*found.changes, each.name), each.choice, verdict, ratio, failed or ""))
             if verdict not in ("faster", "behind"):
                 self._refused.add(each.name)
         faster = [each for each in heat if verdicts[each.choice] == "faster"]
         if faster:
             best = min(faster, key=lambda each: (self._meter.ratio(each.choice, found.best).value, each.name))
             found.best, found.changes = best.choice, (*found.changes, best.name)
-
-
-def _label(found: Found, variation: Variation) -> str:
-    return ", ".join((*found.changes, variation.name))
 
 
 class Race:
@@ -186,21 +190,24 @@ class Race:
         """Measure until all challengers are decided, or the rules or the time end the race."""
         while self.passes < self._rules.most:
             running = [choice for choice, verdict in self._verdicts.items() if verdict == "undecided"]
-            if not running or not self._meter.fits(len(running) + 2):
+            # Making the models may have taken the time: one pass tells if they are among the finalists.
+            if not running or (self.passes and not self._meter.fits(len(running) + 2)):
                 break
             failed = self._meter.measure(list(dict.fromkeys((*self._bases, *running))))
             self.failures |= failed
             self._verdicts |= dict.fromkeys(failed, "failed")
             self.passes += 1
-            if self.passes >= self._rules.few:
-                self._judge([choice for choice in running if choice not in failed])
+            self._judge([choice for choice in running if choice not in failed])
         return self._verdicts
 
     def _judge(self, running: Sequence[Choice]) -> None:
         ratios = {choice: self._meter.ratio(choice, self._bases[1]) for choice in running}
         leader = min(running, key=lambda choice: ratios[choice].value, default=None)
         for choice, ratio in ratios.items():
-            if ratio.value >= 1.0 or ratio.interval.low > 1.0 - GAIN:
+            if self.passes < self._rules.few:
+                if ratio.value > 1.0 + MARGIN and is_slower(ratio):
+                    self._verdicts[choice] = "not faster"
+            elif ratio.value >= 1.0 or ratio.interval.low > 1.0 - GAIN:
                 self._verdicts[choice] = "not faster"
             elif self.passes >= self._rules.enough and is_faster(ratio):
                 self._verdicts[choice] = "faster"
@@ -209,35 +216,57 @@ class Race:
 
 
 def confirm(original: Choice, finalists: Sequence[Choice], meter: Meter, rules: Rules) -> dict[Choice, Ratio]:
-    """Measure choices against the original until the intervals are narrow, or the rules or the time end it; returns the ratios.
+    """Measure choices until their order is clear, or the rules or the time end it; returns the ratios to the original.
 
     A few passes are made in any case; those that the meter has made before count too. Raises `XoptimError` when a finalist
     cannot be run.
     """
     choices = list(dict.fromkeys((original, *finalists)))
     ratios: dict[Choice, Ratio] = {}
-    for passes in range(1, 2 * rules.most + 1):
+    for passes in range(1, 3 * rules.last + 1):
         failed = meter.measure(choices)
         if failed:
             raise XoptimError(f"a model that was measured before cannot be run: {next(iter(failed.values()))}")
         ratios = {choice: meter.ratio(choice, original) for choice in finalists}
-        known = min(meter.count(choice, original) for choice in finalists) >= rules.enough
-        is_clear = known and all(is_faster(r) or is_slower(r) or r.interval[1] - r.interval[0] < GAIN for r in ratios.values())
+        known = min(meter.count(choice, original) for choice in finalists) >= rules.last
+        leader = min(finalists, key=lambda choice: ratios[choice].value)
+        apart = [meter.ratio(choice, leader) for choice in finalists if choice not in (leader, original)]
+        is_clear = known and all(map(_is_clear, ratios.values())) and not any(map(_is_borderline, apart))
         if passes >= rules.few and (is_clear or not meter.fits(len(choices))):
             break
     return ratios
 
 
-def ranking(found: Found, start: Choice, final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]]) -> list[Choice]:
+def _is_clear(ratio: Ratio) -> bool:
+    return is_faster(ratio) or is_slower(ratio) or ratio.interval.high - ratio.interval.low < GAIN
+
+
+def _is_borderline(ratio: Ratio) -> bool:
+    """Whether it is open if the time is longer by more than the margin, and the interval may become narrower."""
+    return ratio.interval.low < 1.0 + MARGIN < ratio.interval.high and ratio.interval.high - ratio.interval.low > LOSS
+
+
+def finalists(found: Found, start: Choice) -> list[Choice]:
+    """The choices among which the last passes decide, the simpler ones first: the start and the two fastest others.
+
+    A choice that was not accepted for want of time is one of them.
+    """
+    tried = {each.choice: each.ratio for each in found.trials if each.verdict in ("faster", "behind", "undecided")}
+    others = {choice: ratio.value for choice, ratio in tried.items() if ratio is not None}
+    fastest = {start, found.best, *sorted(others, key=lambda choice: others[choice])[:2]}
+    return [start, *sorted((each for each in others if each in fastest), key=lambda each: each.recipe.scheme is not None)]
+
+
+def ranking(finalists: Sequence[Choice], final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]]) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
-    Measurably faster ones come first, then the others with the settings of the start, the smallest model first. ``final`` has
-    the ratios of the best choice and of the start, measured in the end; ``others`` were measured too, the smallest model
-    first.
+    Measurably faster ones come first: the first finalist that is within the margin of the fastest, then the others by their
+    time. Choices with the settings of the start, the first finalist, follow, the smallest model first. ``final`` has the ratios
+    of the finalists, measured in the end; ``others`` were measured too, the smallest model first.
     """
-    faster = [choice for choice in (found.best, start) if is_faster(final[choice])]
-    if len(faster) == 2 and final[found.best].interval.low > final[start].interval.high:
-        faster.reverse()
+    faster = [choice for choice in finalists if is_faster(final[choice])]
+    least = min((final[choice].value for choice in faster), default=1.0)
+    faster.sort(key=lambda choice: max(final[choice].value, least * (1.0 + MARGIN)))
     equal = [(choice, final.get(choice, ratio)) for choice, ratio in others]
-    usable = [choice for choice, ratio in equal if choice.settings == start.settings and not is_slower(ratio)]
+    usable = [choice for choice, ratio in equal if choice.settings == finalists[0].settings and not is_slower(ratio)]
     return list(dict.fromkeys((*faster, *usable)))

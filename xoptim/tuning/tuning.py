@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import onnx
 
+from xoptim.bench.report import common_sizes
 from xoptim.bench.rounds import Ratio
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
@@ -23,7 +24,7 @@ from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, se
 from xoptim.tuning.measurement import Budget, Measurement
 from xoptim.tuning.options import TuneChanges, TuneOptions
 from xoptim.tuning.report import TuningReport
-from xoptim.tuning.search import Found, Meter, Trial, confirm, is_faster, ranking
+from xoptim.tuning.search import Found, Meter, Trial, confirm, finalists, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
 from xoptim.validate.session import SessionSettings
 
@@ -120,10 +121,11 @@ class Tuner:
         facts = replace(studied, threads=threads, selection=self._selection, schemes=schemes)
         found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
-        final = confirm(measurement.original, [start, found.best, measurement.original], meter, measurement.rules)
+        last = finalists(found, start)
+        final = confirm(measurement.original, [*last, measurement.original], meter, measurement.rules)
         ratios = {each.choice: each.ratio for each in found.trials if each.ratio is not None} | final
         smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
-        return self._settle(ranking(found, start, final, smallest_first), start, found, ratios)
+        return self._settle(ranking(last, final, smallest_first), start, found, ratios)
 
     def _first(self, meter: Meter) -> Choice:
         """The preset ``default``, or the original when that result is not proved equal, or cannot be run.
@@ -135,7 +137,7 @@ class Tuner:
         seconds = -perf_counter()
         failure = self._prove(start.recipe).failure
         seconds += perf_counter()
-        # For the original, the first and the best choice in the end, and one more proof, which may take a little longer.
+        # For the original and the finalists in the end, and one more proof, which may take a little longer.
         self._measurement.budget.keep(1.5 * seconds, runs=4 * self._measurement.rules.few)
         reason = "" if failure is None else failure.summary()
         self._on_step("measuring")
@@ -162,19 +164,20 @@ class Tuner:
     def _settle(self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]) -> Tuned:
         """The first choice that is proved equal; the original in the end."""
         original = self._measurement.original
-        labels = {trial.choice: trial.label for trial in found.trials} | {start: "default", original: "original"}
+        last = (Trial((), start, "start", ratios[start]), Trial((), original, "start"))
+        trials = {trial.choice: trial for trial in (*found.trials, *last)}
         for choice in (*ranked, original):
             proof = self._prove(choice.recipe)
             if proof.failure is None or choice == original:
                 break
-            self._refuted.append((labels[choice], proof.failure.summary()))
+            self._refuted.append((trials[choice].label, proof.failure.summary()))
         floats = replace(choice.recipe, scheme=None)
         lowered = None if floats == choice.recipe else self._measurement.candidates.lowered(choice.recipe)
-        trials = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
+        tried = [replace(trial, ratio=ratios.get(trial.choice)) for trial in found.trials]
         report = TuningReport(
-            trials=(Trial(labels[start], start, "start", ratios[start]), *trials),
-            changes=found.changes if choice == found.best else (),
-            label=labels[choice],
+            trials=(last[0], *tried),
+            changes=trials[choice].changes if choice == found.best or is_faster(ratios[choice]) else (),
+            label=trials[choice].label,
             is_original=not choice.recipe.rewrites,
             ratio=ratios[choice],
             is_faster=is_faster(ratios[choice]),
@@ -183,7 +186,8 @@ class Tuner:
             lowered=lowered,
             left=found.left,
             seconds=perf_counter() - self._began,
-            sizes=self._measurement.reference.sizes,
+            sizes=common_sizes(each.sizes for each in self._measurement.runs),
+            refused=self._measurement.runs[0].refused,
             options=self._options,
             refuted=tuple(self._refuted),
         )

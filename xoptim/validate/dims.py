@@ -52,6 +52,19 @@ _SCALES: Final = (
     Scale(2, 6, 3, 32), Scale(3, 9, 4, 64), Scale(1, 4, 2, 32), Scale(2, 16, 8, 96), Scale(1, 8, 7, 224),
     Scale(2, 1, 5, 128), Scale(1, 1, 1, 256), Scale(1, 64, 64, 64), Scale(1, 128, 128, 512),
 )  # fmt: skip
+# Sizes to measure at, then smaller ones for a model that refuses them.
+_TYPICAL: Final = (
+    Scale(1, 128, 512, 224),
+    Scale(1, 64, 256, 128),
+    Scale(1, 32, 64, 96),
+    Scale(1, 16, 16, 64),
+    Scale(1, 8, 8, 32),
+)
+_SOUND: Final = re.compile(
+    r"audio|wave|speech|sound|signal|pcm|mel|fbank|spectr|feature|frame|sample|input_values", re.IGNORECASE
+)
+_SECOND: Final = 16_000  # samples of one second
+_FRAMES: Final = 1_000  # of 10 ms each, of ten seconds
 _EQUAL: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 0)
 _CHEAP: Final = 1 << 23  # elements of all inputs, drawn in a tenth of a second: the order of such sizes is free
 _BUDGET: Final = 1 << 27  # elements of all assignments together: a search that fails ends within seconds
@@ -171,15 +184,25 @@ def _purpose(name: str, input_name: str, axis: int, rank: int) -> Purpose:
 
 
 def assignments(
-    specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int], fitted: Callable[[Sizes], Sizes] = dict
+    specs: Sequence[InputSpec],
+    model: onnx.ModelProto,
+    fixed: Mapping[str, int],
+    fitted: Callable[[Sizes], Sizes] = dict,
+    *,
+    typical: bool = False,
 ) -> Iterator[Sizes]:
     """Sizes for all open dimensions, the strongest test first, without duplicates.
 
     Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user. ``fitted`` returns sizes as they
-    are assumed to be. Sizes with many elements come last,
-    up to a budget of elements.
+    are assumed to be. Sizes with many elements come last, up to a budget of elements. ``typical`` sizes, as models have them
+    in use, come before all others, the largest first.
     """
-    found = distinct(fitted(sizes) for sizes in _distinct(specs, model, fixed))
+    if typical:
+        preferred = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, _typical(specs, _frozen_sizes(model))))
+        yield from (sizes for sizes in preferred if _elements(specs, sizes) <= _BUDGET)
+    dims = open_dimensions(specs)
+    candidates = _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model))
+    found = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, candidates))
     costed = [(_elements(specs, sizes), sizes) for sizes in found]
     spent = 0
     for cost, sizes in sorted(costed, key=lambda pair: max(pair[0], _CHEAP) if pair[0] else _BUDGET):
@@ -195,10 +218,8 @@ def _elements(specs: Sequence[InputSpec], sizes: Sizes) -> int:
     return 0
 
 
-def _distinct(specs: Sequence[InputSpec], model: onnx.ModelProto, fixed: Mapping[str, int]) -> list[Sizes]:
-    dims = open_dimensions(specs)
+def _distinct(specs: Sequence[InputSpec], fixed: Mapping[str, int], candidates: Iterable[Sizes]) -> list[Sizes]:
     ranks = [f"{spec.name}:rank" for spec in specs if spec.shape is None]
-    candidates = _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model))
     return distinct(s | dict.fromkeys(ranks, rank) | dict(fixed) for s in candidates for rank in (_RANKS if ranks else (0,)))
 
 
@@ -216,6 +237,32 @@ def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen:
         yield _plain(dims, Scale(1, size, size, size), lengths)
     for size in _EQUAL:
         yield dict.fromkeys(dims, size)
+
+
+def _typical(specs: Sequence[InputSpec], frozen: Sequence[int]) -> Iterator[Sizes]:
+    """Sizes of one input in use, then smaller ones: of one purpose, of all purposes, and those that the model is frozen to."""
+    dims, lengths, sounds = open_dimensions(specs), _frozen_lengths(specs), _sounds(specs)
+    first, *smaller = _TYPICAL
+    alone = [first._replace(**{purpose: getattr(each, purpose)}) for purpose in first._fields for each in smaller]
+    for scale in (first, *alone, *smaller):
+        share = min(scale.sequence / first.sequence, 1.0)
+        yield _plain(dims, scale, lengths) | {name: int(length * share) for name, length in sounds.items()}
+    for size in frozen:
+        yield _plain(dims, Scale(1, size, size, size), lengths)
+
+
+def _sounds(specs: Sequence[InputSpec]) -> Sizes:
+    """The open lengths of sounds: of samples where an input has nothing else, of frames where each has several features."""
+    found: Sizes = {}
+    for spec in specs:
+        shape = spec.shape or ()
+        names = [entry for entry in shape[1:] if isinstance(entry, str)]
+        if is_integer(spec.element_type) or len(names) != 1 or not _SOUND.search(f"{spec.name} {names[0]}"):
+            continue
+        features = [size for size in shape[1:] if size != 1 and size not in names]
+        if len(features) <= 1:
+            found[names[0]] = _FRAMES if features else _SECOND
+    return found
 
 
 def _plain(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:

@@ -107,7 +107,8 @@ class Feeding:
 
     def assignments(self) -> Iterator[Sizes]:
         """Sizes for all open dimensions, as they are assumed to be, the strongest test first."""
-        return assignments(self.specs, self.model, self.fixed, self.assumptions.fitted)
+        fitted, typical = self.assumptions.fitted, self.options.typical
+        return assignments(self.specs, self.model, self.fixed, fitted, typical=typical)
 
     def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""

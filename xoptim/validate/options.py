@@ -17,7 +17,8 @@ class RunValues:
     """The values that a model runs on, and the operators that it needs.
 
     Attributes:
-        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen, and are small.
+        dims: sizes of open dimensions, by name (or ``input:axis``); others are chosen: small ones to compare, typical ones to
+            measure.
         feeds: values of inputs by name, for instance ``numpy.load("feeds.npz")``; inputs without one get random values.
         test_data: folder with ``test_data_set_*/input_*.pb``, or with such files, to run on instead of random values; what
             measures takes the first set.
@@ -57,6 +58,7 @@ class ValidationOptions(RunValues):
             that of 16-bit floats.
         threads: threads within an operator; 0 leaves the choice to onnxruntime.
         assignments: number of runs, on different sizes where dimensions are open.
+        typical: whether to prefer sizes that models have in use to small ones: to measure at.
         extremes: whether to add, where sizes are open and ``assignments`` is above 1, for each axis a run in which it is
             longer than the numbers that the model compares it with, and a run with an empty axis, if the original runs
             with them and the budget allows it.
@@ -85,6 +87,7 @@ class ValidationOptions(RunValues):
     tf32: bool = False
     threads: int = 0
     assignments: int = 2
+    typical: bool = False
     extremes: bool = True
     budget: float | None = None
     max_attempts: int = 64
@@ -162,6 +165,7 @@ class ValidationChanges(RunChanges, total=False):
     tf32: bool
     threads: int
     assignments: int
+    typical: bool
     extremes: bool
     budget: float | None
     max_attempts: int

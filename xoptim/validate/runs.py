@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ class ReferenceRun(RunPlan):
     results: list[Value]
     seconds: float
     is_probe: bool = False
+    refused: Sizes = field(default_factory=dict)  # sizes that were preferred, with which the model does not run
 
 
 class ResultStore:

@@ -71,7 +71,9 @@ class Search:
         feeding = self._feeding
         found: list[ReferenceRun] = []
         failures: list[Exception] = []
+        preferred: Sizes | None = None
         for sizes in feeding.assignments():
+            preferred = sizes if preferred is None else preferred
             late = bool(found or failures) and time.perf_counter() > self._deadline
             if len(found) >= feeding.wanted or late or len(failures) >= self._patience(bool(found)):
                 break
@@ -83,6 +85,8 @@ class Search:
             raise failures[0]
         if not found:
             raise RunError(f"it ran with none of {len(failures)} random feeds; the first error: {failures[0]}")
+        if found[0].sizes != preferred:
+            found[0] = replace(found[0], refused=preferred or {})
         for _ in range(len(found), feeding.wanted):
             self._try(found[0].sizes, found, failures)
         if feeding.wanted > 1 and self._options.extremes:

@@ -33,7 +33,56 @@ def test_two_models(xopt: Xopt) -> None:
 
 def test_sizes_that_were_chosen_are_named(xopt: Xopt) -> None:
     out = xopt("bench", write(TRANSPOSES), *QUICK).out
-    assert "(not given: --dim NAME=VALUE)" in out.splitlines()[-1]
+    assert "(--dim NAME=SIZE sets others)" in out.splitlines()[-1]
+
+
+POSITIONS = """agraph (int64[batch,seq] ids) => (float[batch,seq,2] y)
+<float[9,2] table = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18}, int64[2] shape = {100, 2}>
+{
+    w = ConstantOfShape <value = float[1] {2}> (shape)
+    e = Gather(w, ids) s = Shape(ids) one = Constant <value_int = 1> () n = Gather(s, one) zero = Constant <value_int = 0> ()
+    places = Range(zero, n, one) p = Gather(table, places) y = Add(e, p)
+}"""
+
+
+def test_a_model_with_few_positions_is_measured_at_fewer(xopt: Xopt) -> None:
+    """It has nine positions; the line says what was tried first."""
+    out = xopt("bench", write(POSITIONS), *QUICK).out
+    assert "batch=1, seq=8 (it does not run with seq=128; --dim NAME=SIZE sets others)" in out.splitlines()[-1]
+
+
+def test_several_sizes_side_by_side(xopt: Xopt) -> None:
+    a, b = write(TRANSPOSES, "a.onnx"), write(TRANSPOSES, "b.onnx")
+    code, out, err = xopt("bench", a, b, *QUICK, "--dim", "a=3,5", "--dim", "b=2,4")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].endswith(" geometric mean")
+    assert "a=3, b=2" in lines[0]
+    assert "a=5, b=4" in lines[0]
+    assert [line[:5].strip() for line in lines[1:4]] == ["1", "2", "2 / 1"]
+    found = xopt("bench", a, b, *QUICK, "--dim", "a=3,5", "--dim", "b=2", "--json").json
+    assert found["sizes"] == {"b": 2}
+    assert [each["sizes"] for each in found["at"]] == [{"a": 3, "b": 2}, {"a": 5, "b": 2}]
+    ratios = [each["models"][1]["ratio"] for each in found["at"]]
+    assert found["models"][1]["ratio"] == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
+
+
+def test_several_sizes_belong_together_by_their_place(xopt: Xopt) -> None:
+    error = xopt("bench", write(TRANSPOSES), *QUICK, "--dim", "a=3,5,7", "--dim", "b=2,4").error
+    assert error == "--dim: a has 3, b has 2 sizes; sizes belong together by their place, so give as many of each"
+
+
+@pytest.mark.parametrize("words", [(), ("verify", "model.onnx"), ("bench", "--profile")])
+def test_several_sizes_without_a_measurement_are_refused(xopt: Xopt, words: tuple[str, ...]) -> None:
+    error = xopt(*words, write(TRANSPOSES), "--dim", "a=3,5").error
+    assert error == "--dim a=3,5: only what measures takes several sizes; give one"
+
+
+def test_the_latency_at_several_sizes(xopt: Xopt) -> None:
+    lines = xopt(write(TRANSPOSES), "--benchmark", "--dim", "a=3,5", "--dim", "b=2").out.splitlines()
+    place = next(place for place, line in enumerate(lines) if line.startswith("latency"))
+    assert lines[place].endswith("; cpu, threads chosen by onnxruntime, b=2, the geometric mean of a=3; a=5")
+    assert [line.split()[0] for line in lines[place + 1 : place + 3]] == ["a=3:", "a=5:"]
 
 
 def test_models_that_differ(xopt: Xopt) -> None:

@@ -271,6 +271,15 @@ def test_summary_of_nothing(xopt: Xopt) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["size", "time", "validation", "tolerance", "written"]
 
 
+def test_summary_of_hardly_a_change(xopt: Xopt) -> None:
+    """One line tells all of it."""
+    relus = " ".join(f"y{place} = Tanh(y{place - 1})" for place in range(1, 120))
+    write(f"agraph (float[a,b] y0) => (float[a,b] y) {{ {relus} t = Relu(y119) y = Relu(t) }}")
+    lines = xopt("model.onnx").out.splitlines()
+    assert lines[0] == "nodes       121 → 120, hardly a change: Relu 2 → 1, Idempotent"
+    assert [line.split()[0] for line in lines[1:]] == ["size", "time", "validation", "tolerance", "written"]
+
+
 def test_summary(xopt: Xopt) -> None:
     write(TRANSPOSES)
     outcome = xopt("model.onnx", *ONLY)
