@@ -73,7 +73,7 @@ def test_four_bits_raise_the_operator_set() -> None:
     assert found.proof.proto.opset_import[0].version == 21
     assert set(found.rounded.values()) == {"Int4Weights", "Int8Table"}
     sizes = [tensor.data_type for tensor in found.proof.proto.graph.initializer]
-    assert sizes.count(onnx.TensorProto.INT4) == 3
+    assert sizes.count(onnx.TensorProto.UINT4) == 6  # integers and zero points
 
 
 @pytest.mark.parametrize(("tolerance", "table"), [(0.9, "Int4Table"), (0.03, "Int8Table")])
