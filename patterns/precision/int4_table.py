@@ -52,7 +52,8 @@ class Int4TablePattern(_RoundedTable):
     examples = (
         Example(
             f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_FLOATS}}}> {{ y = Gather(w, i) }}",
-            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},16] w = {{{_PACKED}}}, float[{ROWS},1] s = {{{_SCALES}}}, uint8[{ROWS},1] z = {{{_ZEROS}}}> "
+            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},16] w = {{{_PACKED}}}, "
+            f"float[{ROWS},1] s = {{{_SCALES}}}, uint8[{ROWS},1] z = {{{_ZEROS}}}> "
             "{ y = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 32, gather_axis = 0, quantize_axis = 1> "
             "(w, i, s, z) }",
             opset=13,

@@ -3,8 +3,8 @@ from onnx import TensorProto
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import Product, _RoundedProduct, stored
-from ._rounding import Rounded, blocks_to_int4
+from ._products import Product, _RoundedProduct
+from ._rounding import blocks_to_int4
 
 _BLOCK = 32
 _COLUMN = ", ".join(str(n % 16 - 8) for n in range(32))
@@ -34,12 +34,15 @@ class Int4WeightsPattern(_RoundedProduct):
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
+        integers = g.make_initializer("", numbers.integers.astype(ml_dtypes.uint4), source=found.weights)
+        scales = g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
         zeros = g.make_initializer("", numbers.zeros.astype(ml_dtypes.uint4), source=f"{found.weights}_zeros")
-        integers, scales = stored(g, found, Rounded(numbers.integers.astype(ml_dtypes.uint4), numbers.scales))
         return g.op.MatMul(x, g.op.DequantizeLinear(integers, scales, zeros, axis=0, block_size=_BLOCK))
 
     _float = f"agraph (float[n,32] x) => (float[n,1] y) <float[32,1] w = {{{_COLUMN}}}>"
-    _four = f"agraph (float[n,32] x) => (float[n,1] y) <uint4[32,1] w = {{{_PACKED}}}, float[1,1] s = {{1.0}}, uint4[1,1] z = {{8}}>"
+    _four = (
+        f"agraph (float[n,32] x) => (float[n,1] y) <uint4[32,1] w = {{{_PACKED}}}, float[1,1] s = {{1}}, uint4[1,1] z = {{8}}>"
+    )
     examples = (
         Example(
             f"{_float} {{ y = MatMul(x, w) }}",
