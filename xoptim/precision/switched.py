@@ -48,14 +48,14 @@ def original_part(makers: Mapping[str, onnx.NodeProto], result: str, given: Iter
         node = makers.get(waiting.pop())
         if node is not None and not any(node is each for each in nodes):
             nodes.append(node)
-            waiting += [name for name in node.input if name not in ends]
+            waiting += [name for name in node.input if name and name not in ends]
     return Part(nodes[::-1], [])
 
 
 def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
     """For each of some results, the nodes by which ``after`` computes it from values that ``before`` has too."""
     known, nodes = defined_names(before), [*every_node(after.graph.node)]
-    places = {name: place for place, node in enumerate(nodes) for name in node.output}
+    places = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     stored = {tensor.name: tensor for graph in (after.graph, *inner_graphs(after.graph.node)) for tensor in graph.initializer}
     return {result: _part(nodes, result, known, places, stored) for result in results}
 
