@@ -41,7 +41,7 @@ GUIDES: Final = {
         *("docs/patterns/README", "docs/selection", "docs/reach", "docs/writing-patterns", "docs/rules", "docs/rewriters"),
         *("docs/chains", "docs/origins"),
     ),
-    "Reference": ("docs/how-it-works", "api", "CONTRIBUTING", "CHANGELOG"),
+    "Reference": ("docs/how-it-works", "docs/api", "api", "docs/stability", "CONTRIBUTING", "SECURITY", "CHANGELOG"),
 }
 CONF: Final = """
 project = "xoptim"
@@ -63,7 +63,7 @@ STYLE: Final = ".graph { max-width: 100% } .graph text { text-anchor: middle; fi
 
 def write_sources(folder: Path) -> None:
     """Copy the pages, with pictures in place of flowcharts, and write the index and the reference."""
-    pages = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")]
+    pages = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")]
     pages += sorted((ROOT / "docs").rglob("*.md"))
     known = {page.resolve() for page in pages}
     for page in pages:
