@@ -29,9 +29,10 @@ import onnxruntime
 
 import xoptim
 from benchmarks.process import apart
-from benchmarks.tools import PEERS, offline, processor
+from benchmarks.tools import PEERS, offline
 from xoptim.bench import bench
 from xoptim.facts.protos import inner_graphs
+from xoptim.system.processor import processor
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "performance.md"
 HEAD = """# Performance
