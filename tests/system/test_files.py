@@ -8,6 +8,7 @@ import pytest
 
 from xoptim.system import files
 from xoptim.system.files import move, set_permissions, try_lock
+from xoptim.system.optional import fcntl
 
 
 class Locking:
@@ -25,7 +26,7 @@ class Locking:
             raise OSError(13, "Permission denied")
 
 
-@pytest.mark.skipif(files.fcntl is None, reason="locks of POSIX")
+@pytest.mark.skipif(fcntl is None, reason="locks of POSIX")
 def test_a_lock_holds_until_the_file_is_closed(tmp_path: Path) -> None:
     first, second = (os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT) for _ in range(2))
     assert try_lock(first)

@@ -125,7 +125,7 @@ def test_memory_is_asked_for_in_the_way_of_the_system(monkeypatch: pytest.Monkey
         asked.append(options)
         return real(-1, size)
 
-    monkeypatch.setattr(memory.mmap, "mmap", mapped)
+    monkeypatch.setattr(mmap, "mmap", mapped)
     for platform in ("win32", "linux", "darwin"):
         monkeypatch.setattr(sys, "platform", platform)
         memory.require_memory(1)
