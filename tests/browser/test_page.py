@@ -1,5 +1,6 @@
 """The page that runs xoptim in the browser: its Python without onnxruntime, and the page in Chromium with Pyodide."""
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -50,12 +51,11 @@ import pathlib
 class XoptimError(Exception): pass
 def optimize(data, report):
     if not data.startswith(b"model"): raise XoptimError("not a\\nmodel")
-    pathlib.Path(report).write_text("<!doctype html><title>r</title><p id=seen></p>"
-        "<script>document.getElementById('seen').textContent = 'drawn'</script>")
+    pathlib.Path(report).write_bytes((pathlib.Path(__file__).parent / "report.html").read_bytes())
     return data[:5]
 """,
 }
-"""The modules that the Python of the page imports, without numpy; the nodes of a model are its bytes."""
+"""The modules that the Python of the page imports, without numpy; nodes are bytes, the report is a real one."""
 Served: TypeAlias = Callable[[Path, Sequence[str]], Visit]
 
 
@@ -128,11 +128,23 @@ def give(visit: Visit, model: Path) -> str:
     return said
 
 
+def check_report(visit: Visit) -> None:
+    """The report is drawn in its frame, and nothing went wrong on the page or in the frame."""
+    frame = visit.page.frame_locator("#report")
+    frame.locator("#before .node").first.wait_for()
+    assert frame.locator("h1 .badge").inner_text() == "not compared"
+    assert visit.errors == []
+    if folder := os.environ.get("PICTURES"):
+        visit.page.screenshot(path=str(Path(folder) / "browser.png"))
+
+
 def test_the_page_with_a_stand_in(served: Served, tmp_path: Path) -> None:
-    """The page, its worker and Pyodide are the real ones; xoptim is two modules that need no numpy."""
+    """The page, its worker, Pyodide and the report are the real ones; xoptim is two modules that need no numpy."""
+    pytest.importorskip("igraph")
+    run_like_pyodide(MODEL, tmp_path)
     (tmp_path / "wheels").mkdir()
     with zipfile.ZipFile(tmp_path / "wheels" / "stand_in-1.0-py3-none-any.whl", "w") as wheel:
-        for name, text in STAND_IN.items():
+        for name, text in {**STAND_IN, "xoptim/report.html": (tmp_path / "report").read_text(encoding="utf-8")}.items():
             wheel.writestr(name, text)
         wheel.writestr("stand_in-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: stand-in\nVersion: 1.0\n")
         wheel.writestr("stand_in-1.0.dist-info/RECORD", "")
@@ -142,7 +154,7 @@ def test_the_page_with_a_stand_in(served: Served, tmp_path: Path) -> None:
     visit = served(tmp_path / "wheels", [])
     assert "Without proof" in visit.page.inner_text("#unproved")
     assert give(visit, tmp_path / "a.onnx") == "nodes 14 → 5, bytes 14 → 5, not compared"
-    assert visit.page.frame_locator("#report").locator("#seen").inner_text() == "drawn"
+    check_report(visit)
     with visit.page.expect_download() as download:
         visit.page.click("#result")
     assert download.value.suggested_filename == "a.opt.onnx"
@@ -165,9 +177,7 @@ def test_the_whole_page(served: Served, tmp_path: Path) -> None:
         pytest.skip(f"{', '.join(absent)}: not at hand")
     visit = served(PYODIDE / "wheels", site().NAMES)
     assert give(visit, MODEL).endswith("not compared")
-    frame = visit.page.frame_locator("#report")
-    frame.locator("#before .node").first.wait_for()
-    assert frame.locator("h1 .badge").inner_text() == "not compared"
+    check_report(visit)
     with visit.page.expect_download() as download:
         visit.page.click("#result")
     onnx_file = tmp_path / "result.onnx"
