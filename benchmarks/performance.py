@@ -32,9 +32,10 @@ import onnxruntime
 
 import xoptim
 from benchmarks.process import apart
-from benchmarks.tools import PEERS, offline, processor
+from benchmarks.tools import PEERS, offline
 from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
+from xoptim.system.processor import processor
 from xoptim.validate.dims import input_specs, open_dimensions
 from xoptim.validate.reference import run_reference
 
