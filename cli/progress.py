@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.status import Status
 
 from xoptim import Event
-
-from .guard import note
+from xoptim.system.guard import note
 
 
 class Progress:

@@ -4,8 +4,7 @@ import sys
 from importlib import import_module
 
 from xoptim import __version__
-
-from .guard import guarded
+from xoptim.system.guard import guarded
 
 
 def main() -> None:

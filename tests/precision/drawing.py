@@ -102,7 +102,7 @@ class Drawing:
         return total
 
     def branches(self, x: str, width: int, columns: int) -> str:
-        """A product within the branches of an If, whose weights may be those of other products."""
+        """A product within the branches of an If, which may share the weights of other products."""
         count = self.add("Size", [x])
         condition = self.add("Less", [count, self.store(np.array(self.rng.choice((0, 10**6))))])
         graphs = []
@@ -387,7 +387,7 @@ def fault(seed: int, kind: str) -> str:
 def _switched_fault(
     model: onnx.ModelProto, rounded: onnx.ModelProto, found: dict[str, str], feeds: dict[str, np.ndarray]
 ) -> str:
-    """What is wrong with the model that has a switch for each product."""
+    """The fault of the model that has a switch for each product."""
     parts = {(result, found[result]): part for result, part in replaced_parts(model, rounded, found).items()}
     both, switches = switched(model, parts)
     for is_on, expected in ((False, model), (True, rounded)):

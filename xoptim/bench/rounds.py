@@ -112,7 +112,7 @@ class Ratio(NamedTuple):
 
 
 def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
-    """The geometric mean of ratios; that of their bounds is an interval which is not too narrow where errors are alike."""
+    """The geometric mean of ratios; the mean of their bounds is an interval which is not too narrow where errors are alike."""
     value, low, high = (geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True))
     return Ratio(value, Interval(low, high))
 

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from xoptim.system.processes import end_text
+
 _DEATH: Final = 1  # PR_SET_PDEATHSIG
 _ROOM: Final = 256
 _STEP: list[mmap.mmap] = []  # memory that the two processes share
@@ -54,6 +56,6 @@ def _watch(child: int, watched: set[signal.Signals]) -> int:
     step = _STEP[0][:].rstrip(b"\0").decode(errors="replace")
     why = "most likely for its memory" if -code == signal.SIGKILL else "most likely a defect of onnxruntime"
     where = f" at the step {step!r}" if step else ""
-    text = f"the process was ended by {signal.Signals(-code).name}{where}, {why}; no model was written"
-    print(f"xopt: error: {text}", file=sys.stderr)
+    text = f"the process was {end_text(code)}{where}, {why}; no model was written"
+    sys.stderr.write(f"xopt: error: {text}\n")
     return 128 - code
