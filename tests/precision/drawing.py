@@ -342,6 +342,7 @@ _DRAWINGS: Final[dict[str, tuple[type[Drawing], str]]] = {
     "images": (Images, "int8"),
     "sequences": (Sequences, "int8"),
     "float16": (Drawing, "float16"),
+    "bfloat16": (Drawing, "bfloat16"),
     "halves": (Drawing, HALVES),
     "images in halves": (Images, HALVES),
 }

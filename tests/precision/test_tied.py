@@ -39,6 +39,8 @@ def tables(model: onnx.ModelProto) -> list[tuple[int, list[int]]]:
     ("scheme", "patterns", "expected", "part"),
     [
         ("int8", "default", [(onnx.TensorProto.INT8, [300, 64])], 0.33),
+        ("float16", "default", [(onnx.TensorProto.FLOAT16, [300, 64])], 0.54),
+        ("bfloat16", "default", [(onnx.TensorProto.BFLOAT16, [300, 64])], 0.54),
         ("int8", "default+onnxruntime-FusedGemm", [(onnx.TensorProto.INT8, [300, 64])], 0.33),
         ("int4", "default+onnxruntime-FusedGemm", [(onnx.TensorProto.UINT8, [300, 32])], 0.22),
     ],
