@@ -102,7 +102,7 @@ class Drawing:
         return total
 
     def branches(self, x: str, width: int, columns: int) -> str:
-        """A product within the branches of an If, which may share the weights of other products."""
+        """A product within the branches of an If, whose weights may be those of other products."""
         count = self.add("Size", [x])
         condition = self.add("Less", [count, self.store(np.array(self.rng.choice((0, 10**6))))])
         graphs = []
@@ -342,12 +342,15 @@ _DRAWINGS: Final[dict[str, tuple[type[Drawing], str]]] = {
     "images": (Images, "int8"),
     "sequences": (Sequences, "int8"),
     "float16": (Drawing, "float16"),
+    "bfloat16": (Drawing, "bfloat16"),
     "halves": (Drawing, HALVES),
     "images in halves": (Images, HALVES),
 }
 KINDS: Final = tuple(_DRAWINGS)
 _HALF: Final = 0.02
 """Relative error of a step whose results have 16 bits, where the processor computes in 32."""
+_LEAST: Final = 2.0**-21
+"""Eight steps of the smallest numbers of 16 bits, where a relative error says nothing."""
 _LARGEST: Final = {"images": 1.0, "sequences": 0.2}
 """The error of an output, over its largest number, that 8 bits explain even where a steep function follows. The integers of an
 LSTM are within the operator, so that nothing but this error tells a wrong one."""
@@ -364,10 +367,10 @@ def fault(seed: int, kind: str) -> str:
         observed = _observed(model, feeds) if draw is Images else Observed()
     except RunError:  # a window that is larger than the image
         return ""
-    provider, rtol = ("cuda", _HALF) if scheme == HALVES else ("cpu", None)
+    provider, rtol, atol = ("cuda", _HALF, _LEAST) if scheme == HALVES else ("cpu", None, None)
     patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative or kind != "rows"]
     rounded, found = round_products(model, None, patterns, None, provider, observed)
-    check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol))
+    check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol, atol=atol))
     options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)
     builder = GraphBuilder(rounded, optimization_options=options)
     original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
@@ -387,7 +390,7 @@ def fault(seed: int, kind: str) -> str:
 def _switched_fault(
     model: onnx.ModelProto, rounded: onnx.ModelProto, found: dict[str, str], feeds: dict[str, np.ndarray]
 ) -> str:
-    """The fault of the model that has a switch for each product."""
+    """A fault of the model that has a switch for each product, empty when there is none."""
     parts = {(result, found[result]): part for result, part in replaced_parts(model, rounded, found).items()}
     both, switches = switched(model, parts)
     for is_on, expected in ((False, model), (True, rounded)):
