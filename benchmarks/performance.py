@@ -47,8 +47,8 @@ by other tools. All figures are divided by those of the original, and averaged g
 is not equal to the original has none. The columns are the optimizers that were measured (`--tools`).
 
 ```sh
-python -m benchmarks.zoo models     # make the models
-make performance MODELS=models      # measure, write this page and the table of the README
+python -m benchmarks.zoo models                     # make the models
+python -m benchmarks.performance models --write     # measure, write this page and the table of the README (make performance)
 ```
 
 One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length are measured at {lengths}
