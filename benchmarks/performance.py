@@ -47,8 +47,8 @@ by other tools. All figures are divided by those of the original, and averaged g
 is not equal to the original has none. The columns are the optimizers that were measured (`--tools`).
 
 ```sh
-python -m benchmarks.zoo models     # make the models
-make performance MODELS=models      # measure, write this page and the table of the README
+python -m benchmarks.zoo models                     # make the models
+python -m benchmarks.performance models --write     # measure, write this page and the table of the README (make performance)
 ```
 
 One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length are measured at {lengths}
@@ -136,7 +136,7 @@ def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict
 
 def times(source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The times of results divided by those of the original: at all lengths, and without onnxruntime's own optimizations."""
-    given: dict[str, Any] = {"threads": 1, "compare": False, "loading": False, "passes": 2}
+    given: dict[str, Any] = {"threads": 1, "compare": False, "loading": False}
     name, lengths = lengths_of(source)
     at = {f"at {length}": {name: length} for length in lengths}
     sizes: dict[str, Any] = {"at": list(at.values())} if at else {"feeds": feeds}
@@ -144,7 +144,7 @@ def times(source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str,
     again = set(equal)
     for factor in (1, 3):
         models = {"original": source, "the same": source, **{tool: equal[tool] for tool in equal if tool in again}}
-        report = bench(models, seconds=factor * seconds, **given, **sizes)
+        report = bench(models, seconds=factor * seconds, passes=2, **given, **sizes)
         for place, each in enumerate(report.models[1:], start=1):
             every = {field: ratio_of_model(own.models[place]).value for field, own in zip(at, report.at, strict=True)}
             found[each.label] = {"time": ratio_of_model(each).value, "interval": list(ratio_of_model(each).interval), **every}
@@ -152,7 +152,7 @@ def times(source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str,
         if not again:
             break
     sizes = {"dims": {name: lengths[len(lengths) // 2]}} if at else {"feeds": feeds}
-    for each in bench({"original": source, **equal}, seconds=seconds, level="off", **given, **sizes).models[1:]:
+    for each in bench({"original": source, **equal}, seconds=seconds, passes=1, level="off", **given, **sizes).models[1:]:
         found[each.label] |= {"time off": ratio_of_model(each).value, "interval off": list(ratio_of_model(each).interval)}
     return found
 

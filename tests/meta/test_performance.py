@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.performance import PAGE, TOOLS, mean, number_of_nodes, table
+from benchmarks.performance import PAGE, README, TOOLS, mean, number_of_nodes, page, readme, table
 from tests.meta.sources import ROOT
 from tests.support import parse
 
@@ -35,6 +35,36 @@ def test_averages_are_geometric() -> None:
     }
     assert mean([0.5, 2.0]) == 1.0
     assert table(figures, "time")[2:] == ["| a | 2 | 1.00 |", "| b | 1 |  |", "| all | 3 | 1.00 |"]
+
+
+FIGURES: dict[str, dict[str, Any]] = {
+    name: {
+        "the same": {"time": 1.0},
+        "xopt": {"nodes": 0.5, "time": time, "interval": [time, time], "time off": 1.1, "interval off": [1.05, 1.2], **lengths},
+        "onnxslim": {"failed": "not equal"},
+    }
+    for name, time, lengths in (("bert.a.script", 0.8, {"at 1": 0.4, "at 512": 1.1}), ("cnn.b.script", 0.9, {}))
+}
+
+
+def test_the_page_has_a_table_for_each_length_and_the_readme_its_last_rows() -> None:
+    averages = [line for line in page(FIGURES).splitlines() if line.startswith("| all")]
+    assert averages == [
+        "| all | 2 | 0.50 |  |", "| all | 2 | 0.85 |  |", "| all | 1 | 0.40 |  |", "| all | 1 | 1.10 |  |",
+        "| all | 2 | 1.10 |  |",
+    ]  # fmt: skip
+    text = README.read_text(encoding="utf-8")
+    changed = readme(text, FIGURES).splitlines()
+    assert [line for line in changed if line not in text.splitlines()] == [
+        "| | xopt | onnxslim |", "|---|---:|---:|", "| nodes | 0.50 |  |", "| time of a run | 0.85 |  |",
+        "| one token | 0.40 |  |",
+        "| 512 tokens | 1.10 |  |", "| without onnxruntime's | 1.10 |  |",
+    ]  # fmt: skip
+    assert len(text.splitlines()) + 2 == len(changed)
+
+
+def test_results_that_are_slower_are_named() -> None:
+    assert "| xopt | 2 | 2 | bert.a.script 1.10, cnn.b.script 1.10 |  |" in page(FIGURES)
 
 
 def test_nodes_of_subgraphs_count_and_constants_do_not() -> None:

@@ -19,7 +19,7 @@ _WARM_SHARE: Final = 0.3  # of the seconds that are measured
 _WARM_RUNS: Final = 3
 _TURN: Final = 0.02  # seconds of the runs of one model in one round: short runs are repeated
 _MOST_RUNS: Final = 1000
-_LONG: Final = 0.5  # seconds from which a turn has no uncounted run before it
+_LONG: Final = 0.1  # seconds from which a turn has no uncounted run before it, and one run warms up
 _FEWEST_ROUNDS: Final = 5
 _ALONE: Final = ["CPUExecutionProvider"]
 
@@ -61,9 +61,9 @@ def measure_pass(
 
 
 def _warm(run: Callable[[], object], seconds: float) -> float:
-    """Run a model for some seconds, a few times at least; return the seconds of the fastest run."""
+    """Run a model for some seconds, a few times if it is short; return the seconds of the fastest run."""
     taken: list[float] = []
-    while len(taken) < _WARM_RUNS or sum(taken) < seconds:
+    while (len(taken) < _WARM_RUNS and sum(taken) < _LONG) or sum(taken) < seconds:
         taken.append(_timed(run, time.perf_counter))
     return min(taken)
 

@@ -150,10 +150,11 @@ class Search:
     def _runs(self, others: int) -> int:
         """Number of runs of a choice, one for each pass, that a race of one more challenger takes.
 
-        Most challengers leave early. The first one is tried even if there may be no time to accept it.
+        Most challengers leave early. The first one is tried even if there is time for one pass only, which tells if it is among
+        the finalists.
         """
         rules = self._rules
-        return (others + 3) * rules.few + (3 * (rules.enough - rules.few) if others else 0)
+        return (others + 3) * rules.few + 3 * (rules.enough - rules.few) if others else 3
 
     def _run_heat(self, heat: Sequence[Variation], found: Found) -> None:
         race = Race(self._original, found.best, [each.choice for each in heat], self._meter, self._rules)
@@ -190,7 +191,7 @@ class Race:
         """Measure until all challengers are decided, or the rules or the time end the race."""
         while self.passes < self._rules.most:
             running = [choice for choice, verdict in self._verdicts.items() if verdict == "undecided"]
-            # Making the models may have taken the time: one pass tells if they are among the finalists.
+            # Making the models may have taken the time; one pass is made nevertheless.
             if not running or (self.passes and not self._meter.fits(len(running) + 2)):
                 break
             failed = self._meter.measure(list(dict.fromkeys((*self._bases, *running))))

@@ -195,15 +195,16 @@ def assignments(
 
     Sizes that the model declares are tried too; those in ``fixed`` were chosen by the user. ``fitted`` returns sizes as they
     are assumed to be. Sizes with many elements come last, up to a budget of elements. ``typical`` sizes, as models have them
-    in use, come before all others, the largest first.
+    in use, come before all others, the largest first; none is 0 then but a past.
     """
+    dims = open_dimensions(specs)
     if typical:
         preferred = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, _typical(specs, _frozen_sizes(model))))
         yield from (sizes for sizes in preferred if _elements(specs, sizes) <= _BUDGET)
-    dims = open_dimensions(specs)
     candidates = _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model))
     found = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, candidates))
-    costed = [(_elements(specs, sizes), sizes) for sizes in found]
+    kept = [name for name, purpose in dims.items() if typical and purpose != "past" and name not in fixed]
+    costed = [(_elements(specs, sizes), sizes) for sizes in found if all(sizes[name] for name in kept)]
     spent = 0
     for cost, sizes in sorted(costed, key=lambda pair: max(pair[0], _CHEAP) if pair[0] else _BUDGET):
         if not spent or spent + cost <= _BUDGET:
