@@ -387,7 +387,7 @@ def fault(seed: int, kind: str) -> str:
 def _switched_fault(
     model: onnx.ModelProto, rounded: onnx.ModelProto, found: dict[str, str], feeds: dict[str, np.ndarray]
 ) -> str:
-    """What is wrong with the model that has a switch for each product."""
+    """The fault of the model that has a switch for each product, empty for none."""
     parts = {(result, found[result]): part for result, part in replaced_parts(model, rounded, found).items()}
     both, switches = switched(model, parts)
     for is_on, expected in ((False, model), (True, rounded)):
