@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.status import Status
 
 from xoptim import Event
-from xoptim.system.guard import note
+
+from .guard import note
 
 
 class Progress:

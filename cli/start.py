@@ -4,7 +4,8 @@ import sys
 from importlib import import_module
 
 from xoptim import __version__
-from xoptim.system.guard import guarded
+
+from .guard import guarded
 
 
 def main() -> None:

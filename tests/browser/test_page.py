@@ -1,6 +1,5 @@
 """The page that runs xoptim in the browser: its Python without onnxruntime, and the page in Chromium with Pyodide."""
 
-import os
 import subprocess
 import sys
 import zipfile
@@ -134,8 +133,6 @@ def check_report(visit: Visit) -> None:
     frame.locator("#before .node").first.wait_for()
     assert frame.locator("h1 .badge").inner_text() == "not compared"
     assert visit.errors == []
-    if folder := os.environ.get("PICTURES"):
-        visit.page.screenshot(path=str(Path(folder) / "browser.png"))
 
 
 def test_the_page_with_a_stand_in(served: Served, tmp_path: Path) -> None:

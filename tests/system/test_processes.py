@@ -95,9 +95,19 @@ def test_a_copy_that_crashes_is_replaced() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[3, 4]\n"
 
 
+@on_linux
+@pytest.mark.parametrize(("end", "code"), [("os._exit(7)", 7), ("os.kill(os.getpid(), 9)", -9)])
+def test_the_end_of_a_child(end: str, code: int) -> None:
+    text = "import os; from xoptim.system.processes import end_of_child\ncode = end_of_child()\n"
+    text += f"if code is None: {end}\nprint(code)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"{code}\n"
+
+
 def test_systems_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork", raising=False)
     for platform in ("darwin", "win32"):
         monkeypatch.setattr(sys, "platform", platform)
         assert processes.continue_in_copy(lambda _: None)
+        assert processes.end_of_child() is None
         processes.perturb_memory()

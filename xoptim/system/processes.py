@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+_DEATH: Final = 1  # PR_SET_PDEATHSIG
 _PERTURB: Final = -6, 128
 """Makes the GNU C library fill allocated memory with bytes 0x7F: a tensor that no kernel writes to holds large numbers
 or NaN, not the zeros of fresh memory. Other C libraries have no such option."""
@@ -42,12 +44,17 @@ def on_request_to_end(handler: Callable[..., None]) -> None:
         signal.signal(signal.SIGTERM, handler)
 
 
+def signal_name(number: int) -> str:
+    """The name of a signal, such as ``"SIGKILL"``; its number, where the system has no such signal."""
+    names = {each.value: each.name for each in signal.Signals} if sys.platform != "win32" else {}
+    return names.get(number, f"signal {number}")
+
+
 def end_text(code: int) -> str:
     """How a process ended, by its exit code, which is minus the number of a signal on POSIX."""
     if code >= 0:
         return f"ended with the exit code {code}"
-    names = {each.value: each.name for each in signal.Signals} if sys.platform != "win32" else {}
-    return f"ended by {names.get(-code, f'signal {-code}')}"
+    return f"ended by {signal_name(-code)}"
 
 
 def limit_processor_time(seconds: float) -> None:
@@ -82,3 +89,29 @@ def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
             return False
         on_crash(status)
     return True
+
+
+def end_of_child() -> int | None:
+    """Continue in a child, and wait for its end in this process, which passes signals on. The child ends with this process.
+
+    Returns:
+        ``None`` in the child, and in this process where there is none: on other systems than Linux, and when threads run.
+        Otherwise the exit code of the child, minus the number of a signal that ended it.
+    """
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return None
+    watched = {signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    child = os.fork()
+    if not child:
+        ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return None
+    ended = status = 0
+    while not ended:
+        info = signal.sigwaitinfo(watched)
+        if info.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(child, os.WNOHANG)
+        elif info.si_code <= 0:  # those of a terminal reach the child too
+            os.kill(child, info.si_signo)
+    return os.waitstatus_to_exitcode(status)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals are pas
 
 def start(code: str) -> subprocess.Popen[str]:
     """A process that runs code as the command of a guard."""
-    start = "import os, signal, sys, time\nfrom xoptim.system.guard import guarded, note\ndef command():\n    "
+    start = "import os, signal, sys, time\nfrom xoptim.cli.guard import guarded, note\ndef command():\n    "
     return subprocess.Popen(
         [sys.executable, "-c", f"{start}{code}\nguarded(command)"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
