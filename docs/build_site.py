@@ -142,6 +142,7 @@ def write_browser_page(folder: Path, wheels: Path, pyodide: str, names: Sequence
 
 def fetch_wheels(folder: Path) -> None:
     """Build the wheel of xoptim, and download those of onnx and onnx-ir for Pyodide; raises `CalledProcessError`."""
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # of an earlier wheel, whose modules would be in this one
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     platform, python = PLATFORM
     subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], check=True)
