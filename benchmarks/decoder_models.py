@@ -253,15 +253,15 @@ def pretrained(decoder: Decoder, layers: int, folder: pathlib.Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words), **special).save_pretrained(folder)
 
 
-def build(decoder: Decoder, layers: int, target: pathlib.Path) -> None:
-    """Build the same weights with onnxruntime-genai, in 32 bits for the CPU.
+def build(decoder: Decoder, layers: int, target: pathlib.Path, precision: str = "fp32") -> None:
+    """Build the same weights with onnxruntime-genai for the CPU, in 32-bit floats, or with ``int4``.
 
     Raises:
         RuntimeError: the builder failed.
     """
     source = target.with_name(f"{target.name}.source")
     apart(pretrained, decoder, layers, source)
-    words = {"-i": source, "-o": target, "-p": "fp32", "-e": "cpu", "-c": source / "cache"}
+    words = {"-i": source, "-o": target, "-p": precision, "-e": "cpu", "-c": source / "cache"}
     command = [sys.executable, "-W", "ignore", "-m", "onnxruntime_genai.models.builder", "-m", "x"]
     command += [str(word) for pair in words.items() for word in pair]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

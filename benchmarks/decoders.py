@@ -2,6 +2,7 @@
 
     python -m benchmarks.decoders                                 # all, six layers each
     python -m benchmarks.decoders --only llama --layers 22 --folder models
+    python -m benchmarks.decoders --only llama --exporter dynamo --int4
 
 Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each selection. Three workloads
 run in onnxruntime with all of its own optimizations, on one thread, with inputs and outputs bound to memory. The original, the
@@ -41,6 +42,9 @@ SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "finite": ("--patterns", "default+onnxruntime+finite", "--opset", "newest"),
 }
 """Words of the command by the name of a selection; all but the last one keep NaN and infinity as they are."""
+INT4: Final = "int4"
+ROUNDED: Final = (*SELECTIONS["onnxruntime newest"], "--precision", INT4, "--tolerance", "99%", "--for", "size")
+"""The error of random weights says nothing: all products are rounded, as the builder does."""
 BUILT: Final = "built"
 SETTINGS: Final = SessionSettings(level="all", threads=1, reuse=True, io_binding=True)
 
@@ -76,6 +80,7 @@ class Plan:
         seconds: of the rounds of each model and workload.
         passes: number of times that the sessions are made anew.
         selections: names of selections.
+        int4: whether the built model has weights of 4 bits.
     """
 
     decoder: Decoder
@@ -83,6 +88,7 @@ class Plan:
     seconds: float
     passes: int
     selections: Sequence[str]
+    int4: bool = False
 
 
 def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> float:
@@ -91,7 +97,14 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> flo
     Raises:
         RuntimeError: the command failed.
     """
-    words = ["-o", str(target), "--no-verify", "--external-data", "--quiet", *SELECTIONS[selection]]
+    words = [
+        "-o",
+        str(target),
+        "--no-verify",
+        "--external-data",
+        "--quiet",
+        *(ROUNDED if selection == INT4 else SELECTIONS[selection]),
+    ]
     start = time.perf_counter()
     command = [sys.executable, "-W", "ignore", "-m", "xoptim", "optimize", str(source), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -186,7 +199,8 @@ def head(plan: Plan) -> str:
 
 def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iterator[str]:
     """The tables of one decoder, line by line; files that are in the folder already are taken from there."""
-    built = folder / BUILT / "model.onnx" if plan.decoder.built else None
+    precision = INT4 if plan.int4 else "fp32"
+    built = folder / f"{BUILT} {precision}" / "model.onnx" if plan.decoder.built else None
     reason = missing("onnxruntime_genai") if built else ""
     if built and reason:
         yield f"{BUILT}: not measured: {reason}"
@@ -198,7 +212,7 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
         if not source.exists():
             apart(export, plan.decoder, plan.layers, exporter, source)
         if built and not built.exists():
-            build(plan.decoder, plan.layers, built.parent)
+            build(plan.decoder, plan.layers, built.parent, precision)
         yield from ("", f"{exporter}:", "", head(plan))
         for label, figures, base in measured(source, built, plan):
             yield row(label, figures, base)
@@ -211,6 +225,7 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
 @click.option("--passes", default=2, show_default=True, help="Number of times that sessions are made anew.")
 @click.option("--exporter", "exporters", type=click.Choice(EXPORTERS), multiple=True, help="One of the two (repeatable).")
 @click.option("--selection", "selections", type=click.Choice([*SELECTIONS]), multiple=True, help="One of five (repeatable).")
+@click.option("--int4", is_flag=True, help="With weights of 4 bits, instead of other selections.")
 @click.option("--folder", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Keep what is exported and built.")
 def main(
     only: tuple[str, ...],
@@ -219,13 +234,14 @@ def main(
     passes: int,
     exporters: tuple[str, ...],
     selections: tuple[str, ...],
+    int4: bool,
     folder: pathlib.Path | None,
 ) -> None:
     """Measure decoders of real size, and print a table for each export."""
     if reason := missing("torch", "transformers", "onnxscript"):
         raise click.ClickException(f"nothing measured: {reason}")
     for name in only or DECODERS:
-        plan = Plan(DECODERS[name], layers, seconds, passes, selections or [*SELECTIONS])
+        plan = Plan(DECODERS[name], layers, seconds, passes, [INT4] if int4 else selections or [*SELECTIONS], int4)
         with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder / name) as kept:
             place = pathlib.Path(kept)
             place.mkdir(parents=True, exist_ok=True)

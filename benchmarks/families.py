@@ -12,7 +12,6 @@ is 4 for time in proportion to the size, 16 for its square, 64 for its cube.
 
 import argparse
 import gc
-import pathlib
 import time
 from functools import reduce
 from itertools import pairwise
@@ -24,6 +23,7 @@ import xoptim
 from benchmarks.graphs import Graph, by_name
 from benchmarks.process import apart
 from benchmarks.sizes import SIZES
+from xoptim.system.memory import peak_size, resident_size
 
 
 def movements(g: Graph, n: int) -> str:
@@ -163,12 +163,6 @@ FAMILIES = by_name(
 )
 
 
-def _memory(field: str) -> float:
-    """Resident memory of this process now (``VmRSS``) or at its peak (``VmHWM``), in mebibytes, as Linux reports it."""
-    status = pathlib.Path("/proc/self/status").read_text(encoding="ascii")
-    return float(next(line.split()[1] for line in status.splitlines() if line.startswith(field))) / 1024
-
-
 def measure(family: str, count: int, patterns: str) -> tuple[int, float, float]:
     """Nodes, seconds and mebibytes of one optimization, in this process."""
     build = (FAMILIES | SIZES)[family]
@@ -176,11 +170,11 @@ def measure(family: str, count: int, patterns: str) -> tuple[int, float, float]:
     model = build(count)
     gc.collect()
     gc.disable()
-    before = _memory("VmRSS")
+    before = resident_size() or 0
     start = time.process_time()
     xoptim.optimize(model, patterns=patterns)
     seconds = time.process_time() - start
-    return len(model.graph.node), seconds, _memory("VmHWM") - before
+    return len(model.graph.node), seconds, ((peak_size() or 0) - before) / (1 << 20)
 
 
 def main() -> None:

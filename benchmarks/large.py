@@ -9,7 +9,7 @@ loads the original and the result once, one after the other, and runs each three
 
 import argparse
 import math
-import resource
+import mmap
 import shutil
 import subprocess
 import sys
@@ -238,7 +238,7 @@ def main() -> None:
         path = build(Path(name), arguments.gigabytes, is_sparse=arguments.sparse)
         size = path.with_name("large.onnx.data").stat().st_size
         nodes = len(onnx.load(path, load_external_data=False).graph.node)
-        print(f"{size / 1e9:.2f} GB of weights, {nodes} nodes, {resource.getpagesize()} bytes a page")
+        print(f"{size / 1e9:.2f} GB of weights, {nodes} nodes, {mmap.PAGESIZE} bytes a page")
         found = rows(path, Path(name) / "out", with_proof=arguments.proof, peers=not arguments.no_peers)
     idle = found[0][1].peak
     print(f"{'command':22} {'seconds':>9} {'of CPU':>9} {'peak MB':>9} {'above imports':>14}")

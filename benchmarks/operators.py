@@ -20,9 +20,10 @@ from onnx import numpy_helper
 
 import xoptim
 from benchmarks.operator_models import SUBJECTS, Subject
-from benchmarks.tools import cell, missing_provider, processor
+from benchmarks.tools import cell, missing_provider
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.system.processor import processor
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "payoff.md"
 HEAD = """# What fusions pay

@@ -15,7 +15,6 @@ FOLDER/figures.json: a run that was interrupted goes on where it ended.
 import argparse
 import json
 import math
-import os
 import pathlib
 import re
 import tempfile
@@ -32,9 +31,10 @@ import onnxruntime
 
 import xoptim
 from benchmarks.process import apart
-from benchmarks.tools import PEERS, offline, processor
+from benchmarks.tools import PEERS, offline
 from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
+from xoptim.system.processor import cores, processor
 from xoptim.validate.dims import input_specs, open_dimensions
 from xoptim.validate.reference import run_reference
 
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="regular expression for names of models")
     parser.add_argument("--tools", default="", help=f"with commas, of {', '.join(TOOLS)}")
     parser.add_argument("--seconds", type=float, default=0.3, help="of measured runs of each result")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="models that are measured at once")
+    parser.add_argument("--jobs", type=int, default=cores(), help="models that are measured at once")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md and the table of the README")
     given = parser.parse_args()
     kept = given.folder / "figures.json"

@@ -23,12 +23,12 @@ import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import xoptim
-from benchmarks.tools import processor
 from xoptim.bench import BenchOptions, bench
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+from xoptim.system.processor import processor
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Session, SessionSettings, Value

@@ -1,7 +1,5 @@
 """Other optimizers, as functions from model to model, and what tables of several programs show."""
 
-import pathlib
-import platform
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -50,13 +48,6 @@ PEERS: dict[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     "onnxscript": _onnxscript,
 }
 """Optimizers by the name of their package."""
-
-
-def processor() -> str:
-    """The name of the processor, where the system tells it."""
-    info = pathlib.Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
 
 
 def cell(ratio: Ratio | None) -> str:

@@ -12,11 +12,10 @@ from typing import Any, Final
 import click
 
 from xoptim.diagnose.explanation import similar
+from xoptim.system.files import STANDARD_OUTPUT as STANDARD_OUTPUT
 
 from .options import option
 
-STANDARD_OUTPUT: Final = Path("/dev/stdout")
-"""The path that means standard output, as ``-o -`` does."""
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
 _STREAM_FOLDER: Final = re.compile(rf"(?<![^\s'\"`])[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

@@ -1,11 +1,10 @@
 """A memory limit for this process, so that it ends with an error message instead of being killed by the system."""
 
-import contextlib
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from xoptim.validate import available_memory, data_size, resolve_providers
+from xoptim.system.memory import available_memory, data_size, limit_data
+from xoptim.validate import resolve_providers
 
 _SHARE: Final = 0.95  # of what is free
 
@@ -18,19 +17,14 @@ class MemoryBound:
     """
 
     def __init__(self) -> None:
-        self._before: tuple[int, int] | None = None
+        self._lift: Callable[[], None] | None = None
 
     def set(self) -> None:
         """Set the limit."""
         free, used = available_memory(), data_size()
         if free is None or used is None:  # not Linux
             return
-        resource = importlib.import_module("resource")  # Windows lacks the module
-        before: tuple[int, int] = resource.getrlimit(resource.RLIMIT_DATA)
-        # A container may forbid the change, and a lower hard limit holds anyway.
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (used + int(_SHARE * free), before[1]))
-            self._before = before
+        self._lift = limit_data(used + int(_SHARE * free))
 
     def lift_for(self, providers: Sequence[str]) -> None:
         """Remove the limit when any of these execution providers is not the CPU."""
@@ -39,10 +33,9 @@ class MemoryBound:
 
     def lift(self) -> None:
         """Remove the limit: drivers of accelerators reserve far more than they use."""
-        if self._before is not None:
-            resource = importlib.import_module("resource")
-            resource.setrlimit(resource.RLIMIT_DATA, self._before)
-            self._before = None
+        if self._lift is not None:
+            self._lift()
+            self._lift = None
 
 
 MEMORY_BOUND: Final = MemoryBound()

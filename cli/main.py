@@ -5,7 +5,6 @@ import gc
 import io
 import logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
 from xoptim.diagnose.explanation import similar
+from xoptim.system.processes import on_request_to_end
 
 from .commands import COMMANDS, GROUPS
 from .commands.completion import VARIABLE
@@ -200,7 +200,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error
-    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:  # what the parent ignores stays ignored, SIGINT too
-        signal.signal(signal.SIGTERM, terminate)
+    on_request_to_end(terminate)
     MEMORY_BOUND.set()
     sys.exit(run())

@@ -8,6 +8,8 @@ from rich.status import Status
 
 from xoptim import Event
 
+from .guard import note
+
 
 class Progress:
     """Shows the step and its progress on standard error, if ``enabled`` and if that is a terminal."""
@@ -24,6 +26,7 @@ class Progress:
 
     def say(self, step: str) -> None:
         """Show a new step."""
+        note(step)
         if self._status is not None:
             self._status.update(step)
 

@@ -5,10 +5,12 @@ from importlib import import_module
 
 from xoptim import __version__
 
+from .guard import guarded
+
 
 def main() -> None:
     """Run the command line. The version is printed before onnx and the commands are loaded, which takes most of a second."""
     if sys.argv[1:] == ["--version"]:
         print(f"xopt, version {__version__}")
         return
-    import_module("xoptim.cli.main").main()
+    guarded(lambda: import_module("xoptim.cli.main").main())

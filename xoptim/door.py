@@ -50,6 +50,7 @@ from xoptim.engine.events import Event as Event
 from xoptim.engine.navigate import ReverseNavigator as ReverseNavigator
 from xoptim.engine.navigate import TopologicalNavigator as TopologicalNavigator
 from xoptim.engine.options import OptimizationOptions as OptimizationOptions
+from xoptim.facts.deprecation import deprecated as _deprecated
 from xoptim.facts.dtypes import Exactness as Exactness
 from xoptim.facts.errors import BudgetError as BudgetError
 from xoptim.facts.errors import ModelError as ModelError
@@ -60,7 +61,7 @@ from xoptim.facts.errors import UnknownPatternError as UnknownPatternError
 from xoptim.facts.errors import XoptimError as XoptimError
 from xoptim.graph.graph import Graph as Graph
 from xoptim.graph.node import Node as Node
-from xoptim.graph.save import save_proto as save_proto
+from xoptim.graph.save import save_proto as _save
 from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization
 from xoptim.match.easy import Match as Match
 from xoptim.match.pattern import PatternOptimization as PatternOptimization
@@ -92,4 +93,5 @@ from xoptim.validate.errors import ValidationError as ValidationError
 from xoptim.validate.options import ValidationOptions as ValidationOptions
 from xoptim.validate.report import ValidationReport as ValidationReport
 
-save = save_proto
+save = _save
+save_proto = _deprecated(_save, "xoptim.save_proto", "xoptim.save")

@@ -13,7 +13,7 @@ from xoptim.match.rounding import RoundingPattern
 
 from .._folding import Array, constant
 from .._nodes import is_op
-from ._rounding import Rounded, is_roundable
+from ._rounding import columns_to_int8, is_roundable
 
 FEWEST_TERMS = 16
 """Sums of fewer products are not measured to gain by integers of 8 bits."""
@@ -117,8 +117,13 @@ class _Int8Product(_RoundedProduct):
     def fits(self, found: Product) -> bool:
         return found.terms >= FEWEST_TERMS
 
-
-def stored(g: PatternRewriter, found: Product, numbers: Rounded) -> tuple[str, str]:
-    """The integers and the scales of weights as initializers."""
-    integers = g.make_initializer("", numbers.integers, source=found.weights)
-    return integers, g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
+    def weights(self, g: PatternRewriter, found: Product) -> str:
+        """The weights as integers that are dequantized, stored as the floats are, so that a table has the same ones."""
+        numbers = columns_to_int8(found.matrix(g))
+        if found.is_turned:
+            turned = np.ascontiguousarray(numbers.integers.T)
+            integers = g.op.Transpose(g.make_initializer("", turned, source=found.weights), perm=[1, 0])
+        else:
+            integers = g.make_initializer("", numbers.integers, source=found.weights)
+        scales = g.make_initializer("", numbers.scales, source=f"{found.weights}_scales")
+        return g.op.DequantizeLinear(integers, scales, axis=1)

@@ -1,8 +1,8 @@
 """Numbers rounded to integers of few bits."""
 
+import math
 from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
@@ -31,6 +31,20 @@ class Rounded(NamedTuple):
 
     integers: Array
     scales: Array
+
+
+class Blocks(NamedTuple):
+    """A matrix as integers of 4 bits without sign.
+
+    Attributes:
+        integers: of the shape of the matrix, a byte each.
+        scales: of shape (blocks, columns), by which integers less zeros are multiplied.
+        zeros: the integers that mean 0, of the same shape.
+    """
+
+    integers: Array
+    scales: Array
+    zeros: Array
 
 
 def is_roundable(numbers: Array) -> bool:
@@ -70,8 +84,8 @@ def columns_to_int8(weights: Array, least: Array | float = 0.0) -> Rounded:
     return Rounded(_quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS), scales)
 
 
-def blocks_to_int4(weights: Array, block: int) -> Rounded:
-    """Round a matrix of finite 32-bit floats to 4 bits, with a scale for each block of rows of a column and no zero points.
+def blocks_to_int4(weights: Array, block: int) -> Blocks:
+    """Round a matrix of finite 32-bit floats to 4 bits, with a scale and a zero point for each block of rows of a column.
 
     Args:
         weights: of shape (blocks · block, columns).
@@ -81,6 +95,11 @@ def blocks_to_int4(weights: Array, block: int) -> Rounded:
     packed = np.zeros(weights.size // 2, np.uint8)
     scales = np.zeros((rows // block, columns), np.float32)
     zeros = np.zeros((scales.size + 1) // 2, np.uint8)
-    _kernels.quantize_qdq_matmul_4bits(packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, True)
-    halves = np.stack([packed & 15, packed >> 4], axis=-1).reshape(rows, columns).astype(np.int8)
-    return Rounded(((halves ^ 8) - 8).astype(ml_dtypes.int4), scales)
+    _kernels.quantize_qdq_matmul_4bits(packed, np.ascontiguousarray(weights), scales, zeros, block, columns, rows, False)
+    return Blocks(_halves(packed, weights.shape), scales, _halves(zeros, scales.shape))
+
+
+def _halves(packed: Array, shape: tuple[int, ...]) -> Array:
+    """Integers of 4 bits, of which two are in a byte."""
+    both = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
+    return both[: math.prod(shape)].reshape(shape)

@@ -1,13 +1,11 @@
 from xoptim.match import Example, PatternRewriter
 
-from ._products import Product, _Int8Product, stored
-from ._rounding import columns_to_int8
+from ._products import Product, _Int8Product
 
 _COLUMN = (127, -3, 64, 5, -127, 90, 1, 0, -64, 33, 17, -80, 7, 100, -1, 2)
 _INTEGERS = ", ".join(f"{n}, {-n}" for n in _COLUMN)
 _WEIGHTS = ", ".join(f"{n / 2}, {-n / 4}" for n in _COLUMN)
 _ROWS = ", ".join(map(str, (*_COLUMN, *_COLUMN[::-1])))
-_TURNED = ", ".join(f"{a}, {b}" for a, b in zip(_COLUMN, _COLUMN[::-1], strict=True))
 
 
 class Int8OperandsPattern(_Int8Product):
@@ -25,9 +23,8 @@ class Int8OperandsPattern(_Int8Product):
     """
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
-        integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))
         rows = g.op.DequantizeLinear(*g.op.DynamicQuantizeLinear(x, outputs=3))
-        return g.op.MatMul(rows, g.op.DequantizeLinear(integers, scales, axis=1))
+        return g.op.MatMul(rows, self.weights(g, found))
 
     examples = (
         Example(
@@ -40,8 +37,9 @@ class Int8OperandsPattern(_Int8Product):
         Example(
             f"agraph (float[n,16] x, float[2] c) => (float[n,2] y) <float[2,16] w = {{{_ROWS}}}> "
             "{ y = Gemm <transB = 1> (x, w, c) }",
-            f"agraph (float[n,16] x, float[2] c) => (float[n,2] y) <int8[16,2] w = {{{_TURNED}}}, float[2] s = {{1.0, 1.0}}> "
-            "{ q, t, z = DynamicQuantizeLinear(x) a = DequantizeLinear(q, t, z) b = DequantizeLinear <axis = 1> (w, s) "
+            f"agraph (float[n,16] x, float[2] c) => (float[n,2] y) <int8[2,16] w = {{{_ROWS}}}, float[2] s = {{1.0, 1.0}}> "
+            "{ q, t, z = DynamicQuantizeLinear(x) a = DequantizeLinear(q, t, z) v = Transpose <perm = [1, 0]> (w) "
+            "b = DequantizeLinear <axis = 1> (v, s) "
             "m = MatMul(a, b) y = Add(m, c) }",
             opset=13,
         ),

@@ -2,8 +2,8 @@ import numpy as np
 
 from xoptim.match import Example, PatternRewriter
 
-from ._products import Product, _Int8Product, stored
-from ._rounding import INT8_ENDS, LARGEST, columns_to_int8
+from ._products import Product, _Int8Product
+from ._rounding import INT8_ENDS, LARGEST
 
 _MIDDLE = 128
 """The integer without sign that means 0."""
@@ -29,12 +29,11 @@ class Int8RowsPattern(_Int8Product):
     time = 0.36
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
-        integers, scales = stored(g, found, columns_to_int8(found.matrix(g)))
         largest = g.op.ReduceMax(g.op.Abs(x), axes=[-1], keepdims=1)
         steps = g.op.Mul(g.op.Max(largest, 1 / LARGEST), 1 / INT8_ENDS[1])
         one, zero = g.make_initializer("", np.float32(1)), g.make_initializer("", np.uint8(_MIDDLE))
         rows = g.op.DequantizeLinear(g.op.QuantizeLinear(g.op.Div(x, steps), one, zero), one, zero)
-        return g.op.Mul(g.op.MatMul(rows, g.op.DequantizeLinear(integers, scales, axis=1)), steps)
+        return g.op.Mul(g.op.MatMul(rows, self.weights(g, found)), steps)
 
     _given = f"agraph (float[n,16] x, float[1] c) => (float[n,1] y) <float[16,1] w = {{{_WEIGHTS}}}>"
     _stored = (

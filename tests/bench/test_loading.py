@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.loading import measure_loading
+from xoptim.system.memory import resident_size
 from xoptim.validate import LoadError, SessionSettings
-from xoptim.validate.memory import resident_size
 
 MEGABYTES = 64
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from benchmarks import decoders
 from benchmarks.decoder_models import DECODERS, Load, caches, missing, open_axes, values_of
-from benchmarks.decoders import Figures, Plan, difference, fill, head, lines_of, row
+from benchmarks.decoders import INT4, Figures, Plan, difference, fill, head, lines_of, row
 from tests.meta.sources import ROOT
 from xoptim.bench.loading import Loading
 from xoptim.bench.rounds import Times
@@ -106,6 +106,17 @@ def test_the_page() -> None:
     for label, name in labels.items():
         cells = next(row for row, line in zip(table, page.splitlines(), strict=True) if line.startswith(f"| {label} |"))
         assert [cells[1] + " nodes", *cells[2:5]] == shown[name]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_4_bits(tmp_path: Path, brief: None) -> None:
+    if reason := missing("torch", "transformers", "onnxscript"):
+        pytest.skip(reason)
+    lines = [*lines_of(replace(tiny("gpt2"), selections=[INT4], int4=True), ["tracing"], tmp_path)]
+    (rounded,) = [line for line in lines if line.startswith("| int4")]
+    assert 1e-3 < float(rounded.split(" | ")[-2]) < 1
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

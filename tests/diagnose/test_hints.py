@@ -4,7 +4,7 @@ import pytest
 from tests.support import parse
 from xoptim.api.optimizing import optimize
 from xoptim.diagnose import hints
-from xoptim.diagnose.hints import OpsetHint, opset_hint
+from xoptim.diagnose.hints import OpsetHint, opset_hint, option_hints
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.opsets import newest
@@ -92,3 +92,9 @@ def test_a_model_without_the_standard_set() -> None:
         agraph (float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }"""
     )
     assert opset_hint(proto, OPTIONS) is None
+
+
+def test_patterns_that_apply_as_it_is_want_no_assumption() -> None:
+    """As in a model that was not optimized before."""
+    model = parse("agraph (float[n,2] x) => (float[n,2] y) { a = Neg(x) y = Neg(a) }", 17)
+    assert all(hint.option for hint in option_hints(model, OPTIONS, {}))

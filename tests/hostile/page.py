@@ -24,8 +24,9 @@ HEAD = """# Odd and hostile inputs
 
 The table lists how `xopt` handles odd, damaged and hostile models. Written by `make docs` from the tests in
 `tests/hostile`, one test a row; {count} rows. Every refusal is one line on standard error and exit code 2, and all files are
-left unchanged. Where a reason quotes onnxruntime, onnxruntime cannot run the original model; with `--strict`
-nothing is written then.
+left unchanged. A fault of onnxruntime that ends the process, as for a Split of fewer parts than results, is one line too, on
+Linux, and the exit code is 128 plus the number of the signal. Where a reason quotes onnxruntime, onnxruntime cannot run the
+original model; with `--strict` nothing is written then.
 """
 
 

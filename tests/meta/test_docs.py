@@ -12,6 +12,7 @@ import pytest
 from tests.meta.sources import ROOT
 
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")))
+_PICTURE = re.compile(r"""\.picture\("([\w-]+)"\)""")
 NOT_THERE = {"patterns/activations/relu_relu.py"}  # the pattern that a reader writes
 
 
@@ -63,6 +64,13 @@ def _check_links(page: Path) -> None:
     paths = re.findall(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`", text)
     assert [link for link in links if not (page.parent / link.partition("#")[0]).exists()] == [], page
     assert {path for path in paths if not (ROOT / path).exists() and not (page.parent / path).exists()} <= NOT_THERE, page
+
+
+def test_pictures_are_made_by_tests() -> None:
+    """``make pictures`` makes each picture that a page shows, and no other."""
+    made = {name for path in (ROOT / "tests" / "reporting").glob("*.py") for name in _PICTURE.findall(path.read_text("utf-8"))}
+    shown = {name for page in PAGES for name in re.findall(r"pictures/([\w-]+)\.png\)", page.read_text(encoding="utf-8"))}
+    assert made == shown == {path.stem for path in (ROOT / "docs" / "pictures").iterdir()}
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

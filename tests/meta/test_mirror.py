@@ -5,7 +5,10 @@ from pathlib import Path
 from tests.meta.sources import ROOT
 
 TESTS = ROOT / "tests"
-ACROSS = {"conformance", "decoders", "fuzzing", "hostile", "meta", "mutation", "properties", "reach", "real_models", "seeds"}
+ACROSS = {
+    *("browser", "conformance", "decoders", "fuzzing", "hostile", "meta", "mutation", "properties", "reach", "real_models"),
+    "seeds",
+}
 """Folders of tests that concern several rooms."""
 TOPICS = {
     "cli": {"custom_operators", "interrupts", "whole"},

@@ -7,8 +7,11 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import venv
 import zipfile
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,13 +54,48 @@ def test_wheel_has_every_module(built: Path) -> None:
     assert wanted - names == set()
     assert {"xoptim/py.typed", "xoptim/match/ops.pyi"} <= names
     assert {"xoptim/reporting/page.html", "xoptim/reporting/page.css", "xoptim/reporting/app.js"} <= names
-    assert wheel.name.split("-")[1] == "0.1.0", "the copy has neither git nor metadata"
+    assert wheel.name == f"xoptim-{_project()['version']}-py3-none-any.whl", "nothing in it is compiled"
     assert not [n for n in names if n.split("/")[0] not in ("xoptim",) and ".dist-info" not in n.split("/")[0]]
     entries = next(n for n in names if n.endswith("entry_points.txt"))
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(entries).decode()
     assert "builtin = xoptim.patterns" in text
-    assert "xopt = xoptim.cli.start:main" in text
+    assert {"xopt = xoptim.cli.start:main", "xoptim = xoptim.cli.start:main"} <= set(text.splitlines())
+
+
+@pytest.mark.slow
+def test_the_wheel_is_small(built: Path) -> None:
+    """It holds modules, the page of the report and types, below 2 MB; tests, models and pictures stay in the repository."""
+    (wheel,) = built.glob("*.whl")
+    assert wheel.stat().st_size < 2_000_000
+    with zipfile.ZipFile(wheel) as archive:
+        kinds = {Path(name).suffix for name in archive.namelist() if ".dist-info/" not in name}
+    assert kinds == {".py", ".pyi", ".typed", ".html", ".css", ".js"}
+
+
+@pytest.mark.slow
+def test_the_wheel_and_its_dependencies_are_enough(built: Path, tmp_path: Path) -> None:
+    """In an environment without the packages of the tests, the command proves what it writes, under each of its names.
+
+    The dependencies, and what they need, are linked from this environment, so that nothing is downloaded.
+    """
+    (wheel,) = built.glob("*.whl")
+    venv.create(tmp_path / "env", symlinks=os.name == "posix", with_pip=False)
+    python = tmp_path / "env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip())
+    for path in _contents({_name(each) for each in _project()["dependencies"]}):
+        (packages / path.name).symlink_to(path)
+    install = ["install", "--no-index", "--quiet", "--disable-pip-version-check", str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), *install], check=True, timeout=300)
+    model = shutil.copy(ROOT / "examples" / "models" / "tiny_bert.onnx", tmp_path)
+    for name in ("xopt", "xoptim"):
+        run = [python.parent / name, model, "--strict"]
+        done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "tiny_bert.opt.onnx").exists()
+    missing = subprocess.run([python, "-c", "import pytest"], capture_output=True, check=False)
+    assert missing.returncode, "the environment has no other packages"
 
 
 @pytest.mark.slow
@@ -94,6 +132,36 @@ def test_an_editable_installation_is_visible_to_type_checkers(built: Path, tmp_p
         (root / "patterns" / "later.py").unlink()
     found = re.findall(r"(\S+):(\d+): error: .*\[(.*)\]", done.stdout)
     assert found == [("elsewhere.py", "3", "attr-defined"), ("elsewhere.py", "4", "call-arg")], done.stdout
+
+
+def _project() -> dict[str, Any]:
+    content: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return content
+
+
+def _name(requirement: str) -> str:
+    """The package that a requirement names; empty when it is not one of this system, or of an extra."""
+    name = re.match(r"[\w.-]+", requirement)
+    assert name is not None
+    marker = requirement.partition(";")[2]
+    return "" if "extra ==" in marker or "sys_platform" in marker else name[0]
+
+
+def _contents(names: set[str]) -> set[Path]:
+    """The files and folders, in the environment of this test, of some packages and of those that these need."""
+    waiting, done, found = [*names], {""}, set[Path]()
+    while waiting:
+        name = waiting.pop()
+        if name not in done:
+            done.add(name)
+            try:
+                package = distribution(name)
+            except PackageNotFoundError:  # other versions of Python need it
+                continue
+            tops = {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}
+            found.update(Path(str(package.locate_file(top))) for top in tops)
+            waiting += map(_name, package.requires or ())
+    return found
 
 
 def _modules(built: Path) -> set[str]:

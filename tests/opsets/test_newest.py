@@ -3,6 +3,7 @@ import pytest
 
 from tests.support import load
 from xoptim.facts.kernels import has_kernel
+from xoptim.facts.lazy import lazy_module
 from xoptim.opsets import newest
 from xoptim.opsets.newest import newest_for, newest_that_loads
 from xoptim.opsets.raising import raise_model
@@ -18,6 +19,9 @@ def test_the_newest_set_that_loads() -> None:
 
 
 def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(newest, "_onnxruntime", lazy_module("a_package_that_is_not_installed"))
+        assert newest_that_loads.__wrapped__() == 0
     monkeypatch.setattr(newest, "newest_that_loads", lambda: 0)
     assert newest_for(load(RELU, 17), "cpu") == 17
 

@@ -15,13 +15,16 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.support import run
 from xoptim.diagnose.each import EachCheck
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.protos import every_node
 from xoptim.match.rounding import Observed
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.measuring import integer_patterns, rounding_patterns
 from xoptim.precision.metrics import error
 from xoptim.precision.options import HALVES
 from xoptim.precision.products import round_products
+from xoptim.precision.switched import replaced_parts, switched
 from xoptim.precision.values import calibrated
+from xoptim.preparation.ports import names_apart
 from xoptim.validate.errors import RunError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.session import SessionSettings
@@ -75,13 +78,17 @@ class Drawing:
 
     def product(self, x: str, width: int, columns: int) -> str:
         """A product in one of its forms."""
-        form = self.rng.randrange(6)
+        form = self.rng.randrange(8)
         if form == 4:  # constants on both sides
             row = self.store(self.numbers.standard_normal((1, width)).astype(np.float32))
             parts = [self.add("MatMul", [each, self.weights(width, columns)]) for each in (x, row)]
             return self.add("Add", parts)
         if form == 5:
             return self.branches(x, width, columns)
+        if form == 6 and width == columns:
+            return self.rounds(x, width)
+        if form == 7 and self.rank > 2:
+            return self.rows(x, width, columns)
         if form == 0 and self.rank == 2:
             bias = [self.store(self.numbers.standard_normal(columns).astype(np.float32))] if self.rng.random() < 0.5 else []
             return self.add("Gemm", [x, self.weights(columns, width), *bias], transB=1)
@@ -99,12 +106,38 @@ class Drawing:
         count = self.add("Size", [x])
         condition = self.add("Less", [count, self.store(np.array(self.rng.choice((0, 10**6))))])
         graphs = []
-        for place in range(2):
-            result = f"v{len(self.nodes)}_{place}"
+        names = self.rng.choice((("y", "y"), ("y", f"y{len(self.nodes)}")))  # of two graphs, or of many
+        for result in names:
             node = helper.make_node("MatMul", [x, self.weights(width, columns)], [result])
-            output = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
-            graphs.append(helper.make_graph([node], f"branch{place}", [], [output]))
+            graphs.append(helper.make_graph([node], "branch", [], [_floats(result)]))
         return self.add("If", [condition], then_branch=graphs[0], else_branch=graphs[1])
+
+    def rounds(self, x: str, width: int) -> str:
+        """A product in each round of a Loop, of which there may be none."""
+        nodes = [
+            helper.make_node("Identity", ["going"], ["goes"]),
+            helper.make_node("MatMul", ["before", self.weights(width, width)], ["total"]),
+            helper.make_node("Tanh", ["total"], ["after"]),
+        ]
+        kinds = {"round": TensorProto.INT64, "going": TensorProto.BOOL, "goes": TensorProto.BOOL}
+        ports = {name: helper.make_tensor_value_info(name, kind, []) for name, kind in kinds.items()}
+        shape: list[str | int | None] = [*"abcd"[: self.rank - 1], width]
+        inputs = [ports["round"], ports["going"], _floats("before", shape)]
+        body = helper.make_graph(nodes, "body", inputs, [ports["goes"], _floats("after", shape)])
+        count = self.store(np.array(self.rng.choice((0, 1, 3))))
+        return self.add("Loop", [count, self.store(np.array(True)), x], body=body)
+
+    def rows(self, x: str, width: int, columns: int) -> str:
+        """A product for each element of the first axis, in a Scan, sometimes by weights of its body."""
+        weights = self.weights(width, columns)
+        own = [numpy_helper.from_array(self.stored[weights], "w")] if self.rng.random() < 0.5 else []
+        nodes = [
+            helper.make_node("MatMul", ["row", "w" if own else weights], ["total"]),
+            helper.make_node("Relu", ["total"], ["out"]),
+        ]
+        inner: list[str | int | None] = [*"bcd"[: self.rank - 2]]
+        body = helper.make_graph(nodes, "body", [_floats("row", [*inner, width])], [_floats("out", [*inner, columns])], own)
+        return self.add("Scan", [x], body=body, num_scan_inputs=1)
 
     def between(self, x: str) -> str:
         """Something between two products."""
@@ -135,9 +168,15 @@ class Drawing:
         """Values of the input, sometimes none."""
         kind = model.graph.input[0].type.tensor_type
         shape = [each.dim_value or self.rng.choice((0, 1, 3, 5)) for each in kind.shape.dim]
+        if any(node.op_type == "Scan" for node in self.nodes):  # onnxruntime has no Scan of no elements
+            shape[0] = max(shape[0], 1)
         if kind.elem_type == TensorProto.INT64:
             return {"x": self.numbers.integers(-_ROWS, _ROWS, shape)}
         return {"x": self.numbers.standard_normal(shape).astype(np.float32)}
+
+
+def _floats(name: str, shape: Sequence[str | int | None] | None = None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
 class Images(Drawing):
@@ -303,12 +342,15 @@ _DRAWINGS: Final[dict[str, tuple[type[Drawing], str]]] = {
     "images": (Images, "int8"),
     "sequences": (Sequences, "int8"),
     "float16": (Drawing, "float16"),
+    "bfloat16": (Drawing, "bfloat16"),
     "halves": (Drawing, HALVES),
     "images in halves": (Images, HALVES),
 }
 KINDS: Final = tuple(_DRAWINGS)
 _HALF: Final = 0.02
 """Relative error of a step whose results have 16 bits, where the processor computes in 32."""
+_LEAST: Final = 2.0**-21
+"""Eight steps of the smallest numbers of 16 bits, where a relative error says nothing."""
 _LARGEST: Final = {"images": 1.0, "sequences": 0.2}
 """The error of an output, over its largest number, that 8 bits explain even where a steep function follows. The integers of an
 LSTM are within the operator, so that nothing but this error tells a wrong one."""
@@ -319,26 +361,44 @@ def fault(seed: int, kind: str) -> str:
     draw, scheme = _DRAWINGS[kind]
     drawing = draw(seed)
     model = drawing.model()
+    names_apart(model)
     feeds = drawing.feeds(model)
     try:
         observed = _observed(model, feeds) if draw is Images else Observed()
     except RunError:  # a window that is larger than the image
         return ""
-    provider, rtol = ("cuda", _HALF) if scheme == HALVES else ("cpu", None)
+    provider, rtol, atol = ("cuda", _HALF, _LEAST) if scheme == HALVES else ("cpu", None, None)
     patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative or kind != "rows"]
     rounded, found = round_products(model, None, patterns, None, provider, observed)
-    check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol))
+    check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol, atol=atol))
     options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)
     builder = GraphBuilder(rounded, optimization_options=options)
     original, before, after = (run(each, feeds) for each in (model, rounded, builder.to_onnx()))
     if [each.shape for each in before] != [each.shape for each in after]:
         return f"seed {seed}: other shapes"
+    if scheme != HALVES and (text := _switched_fault(model, rounded, found, feeds)):
+        return f"seed {seed}: {text}"
     if kind in _LARGEST:
         moved = error("largest", original, before)
         return f"seed {seed}: the error is {moved}" if found and not moved <= _LARGEST[kind] else _told(seed, check)
-    if kind == "int8" and found and "MatMulInteger" not in builder.count_types() and {*found.values()} != {"Int8Table"}:
+    made = {node.op_type for node in every_node(builder.to_onnx().graph.node)}
+    if kind == "int8" and found and "MatMulInteger" not in made and {*found.values()} != {"Int8Table"}:
         return f"seed {seed}: nothing computes with integers"
     return _told(seed, check)
+
+
+def _switched_fault(
+    model: onnx.ModelProto, rounded: onnx.ModelProto, found: dict[str, str], feeds: dict[str, np.ndarray]
+) -> str:
+    """A fault of the model that has a switch for each product, empty when there is none."""
+    parts = {(result, found[result]): part for result, part in replaced_parts(model, rounded, found).items()}
+    both, switches = switched(model, parts)
+    for is_on, expected in ((False, model), (True, rounded)):
+        given = {**feeds, **{name: np.array(is_on) for name in switches.values()}}
+        pairs = zip(run(expected, feeds), run(both, given), strict=True)
+        if not all(np.allclose(a, b, rtol=1e-4, atol=1e-4 * np.abs(a).max(initial=1), equal_nan=True) for a, b in pairs):
+            return f"switches that are {'on' if is_on else 'off'} compute something else"
+    return ""
 
 
 def _told(seed: int, check: EachCheck) -> str:

@@ -175,3 +175,19 @@ def test_auto_is_for_gpus() -> None:
     assert replace(plain, compute="float16").computes_in_halves("cpu")
     assert not replace(plain, compute="float32").computes_in_halves("cuda")
     assert not PrecisionOptions(scheme="int8").computes_in_halves("cuda")
+
+
+@pytest.mark.parametrize("transposed", ["t = Transpose <perm = [1, 0, 2]> (x)", "t = Transpose <perm = [1, 2, 0, 3]> (x)"])
+def test_onnxruntime_loads_a_product_of_turned_rows(transposed: str) -> None:
+    """It would die of a Transpose of 16 bits that moves the first axis, where a constant is multiplied after it."""
+    dims, result = ("a,b,64", "b,a,8") if "3" not in transposed else ("c,a,b,64", "a,b,c,8")
+    model = parse(f"agraph (float[{dims}] x, float[64,8] w) => (float[{result}] y) {{ {transposed} y = MatMul(t, w) }}", 17)
+    weight = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    del model.graph.input[1:]
+    x = np.random.default_rng(1).normal(size=[3, 2, 5, 64][-dims.count(",") - 1 :]).astype(np.float32)
+    found = lowered(model, {"x": x}, io_types="float16")
+    assert [node.op_type for node in found.proof.proto.graph.node] == ["MatMul", "Transpose"]
+    (expected,) = run(model, {"x": x})
+    (y,) = run(found.proof.proto, {"x": x.astype(np.float16)})
+    np.testing.assert_allclose(y, expected, atol=0.05)

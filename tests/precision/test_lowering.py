@@ -73,7 +73,7 @@ def test_four_bits_raise_the_operator_set() -> None:
     assert found.proof.proto.opset_import[0].version == 21
     assert set(found.rounded.values()) == {"Int4Weights", "Int8Table"}
     sizes = [tensor.data_type for tensor in found.proof.proto.graph.initializer]
-    assert sizes.count(onnx.TensorProto.INT4) == 3
+    assert sizes.count(onnx.TensorProto.UINT4) == 6  # integers and zero points
 
 
 @pytest.mark.parametrize(("tolerance", "table"), [(0.9, "Int4Table"), (0.03, "Int8Table")])
@@ -86,14 +86,17 @@ def test_tables_of_four_bits_need_operators_of_onnxruntime(tolerance: float, tab
 
 
 @pytest.mark.parametrize("opset", [11, 17])
-def test_sixteen_bits_are_half_of_the_bytes(opset: int) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "pattern", "most"), [("float16", "Float16Weights", 1e-3), ("bfloat16", "Bfloat16Weights", 8e-3)]
+)
+def test_sixteen_bits_are_half_of_the_bytes(opset: int, scheme: str, pattern: str, most: float) -> None:
     model = network(layers=2, opset=opset)
-    found = lowered(model, scheme="float16", goal="speed")
+    found = lowered(model, scheme=scheme, goal="speed")
     assert not found.fault
-    assert set(found.rounded.values()) == {"Float16Weights"}
+    assert set(found.rounded.values()) == {pattern}
     assert len(found.rounded) == 3  # the last product has 512 numbers
     assert found.proof.proto.ByteSize() < 0.56 * model.ByteSize()
-    assert 0 < found.error < 2e-3
+    assert most / 100 < found.error < most
     again = xoptim.optimize(found.proof.proto)
     assert again.ByteSize() < 0.56 * model.ByteSize()
 
@@ -139,27 +142,6 @@ def test_random_samples() -> None:
     assert len({each["words"].shape for each in found.samples.feeds}) > 1  # type: ignore[union-attr]
 
 
-def test_products_in_subgraphs_stay() -> None:
-    model = network(layers=2)
-    branch, other = (
-        onnx.helper.make_graph(
-            [onnx.helper.make_node("MatMul", [x, "w0"], [name])],
-            name,
-            [],
-            [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)],
-        )
-        for name, x in (("inner", "h1"), ("outer", "h2"))
-    )
-    model.graph.input.append(onnx.helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, []))
-    model.graph.node.append(onnx.helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=other))
-    model.graph.output.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None))
-    found = lowered(model, tolerance=0.5, feeds=[words() | {"c": np.array(True)}])
-    assert not found.fault
-    assert {*found.rounded} == {each.result for each in found.products}
-    (inner,) = {node.attribute[0].g.node[0].op_type for node in found.proof.proto.graph.node if node.op_type == "If"}
-    assert inner == "MatMul"
-
-
 def test_nothing_to_round() -> None:
     with pytest.raises(ChoiceError, match="nothing can be rounded to int8: no product has constant weights of 32-bit floats"):
         lowered(parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }"), feeds=())
@@ -182,7 +164,7 @@ def test_values_that_do_not_fit() -> None:
     [
         ({"tolerance": 0}, "a tolerance is a fraction between 0 and 1"),
         ({"tolerance": 2}, "a tolerance is a fraction between 0 and 1"),
-        ({"scheme": "int2"}, "a precision is int8, int4, float16, not 'int2'"),
+        ({"scheme": "int2"}, "a precision is int8, int4, float16, bfloat16, not 'int2'"),
         ({"metric": "mean"}, "a metric is largest, rms, choice, not 'mean'"),
         ({"goal": "both"}, "a goal is speed or size, not 'both'"),
     ],

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support import parse, run
 from xoptim import ModelError, prepare
+from xoptim.facts.protos import inner_graphs, own_names
+from xoptim.preparation.ports import names_apart
 from xoptim.preparation.preparation import PreparationChanges
 
 BRANCH = """agraph (float[n,4] x, bool c) => (float[n,4] y, float[n,4] z) {
@@ -94,3 +96,23 @@ def test_texts_are_removed() -> None:
     assert b"trace" not in after.SerializeToString()
     assert after.metadata_props[0].value == "cat, dog"
     names(after)
+
+
+def test_names_of_branches_become_different() -> None:
+    """Inner subgraphs read the names from around them; names of the main graph stay."""
+    model = parse(
+        """agraph (float[n,4] x, bool c) => (float[n,4] y) {
+            y = If (c) <
+                then_branch = yes () => (p) { t = Neg(x) p = If (c) <then_branch = a () => (u) { u = Add(t, x) },
+                    else_branch = b () => (v) { v = Sub(t, x) }> },
+                else_branch = no () => (p) { t = Abs(x) p = Mul(t, x) }>
+        }"""
+    )
+    before = [run(model, {"x": X, "c": np.array(bit)})[0] for bit in (True, False)]
+    names_apart(model)
+    onnx.checker.check_model(model, full_check=True)
+    own = [name for graph in (model.graph, *inner_graphs(model.graph.node)) for name in own_names(graph)]
+    assert len(own) == len({*own}) == 9
+    assert names(model) == (["x", "c"], ["y"])
+    after = [run(model, {"x": X, "c": np.array(bit)})[0] for bit in (True, False)]
+    np.testing.assert_array_equal(before, after)

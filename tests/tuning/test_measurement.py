@@ -87,7 +87,8 @@ class Machine:
         self.loaded = 0
         self._costs = costs
         for module in ("xoptim.bench.rounds", "xoptim.tuning.measurement"):
-            monkeypatch.setattr(f"{module}.time", SimpleNamespace(perf_counter=self.now, thread_time=self.now))
+            monkeypatch.setattr(f"{module}.time", SimpleNamespace(perf_counter=self.now))
+        monkeypatch.setattr("xoptim.bench.rounds.clock_of_thread", lambda: self.now)
         monkeypatch.setattr("xoptim.tuning.measurement.Session", self.session)
 
     def now(self) -> float:

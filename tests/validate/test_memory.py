@@ -12,10 +12,11 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from tests.support import parse
+from xoptim.system.memory import resident_size
 from xoptim.validate import Session, SessionSettings, ValidationOptions, ValidationReport, runs, validate
 from xoptim.validate.bounds import size_bounds
 from xoptim.validate.input_kinds import input_kinds
-from xoptim.validate.memory import is_large, is_mapped, resident_size
+from xoptim.validate.memory import is_large, is_mapped
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.runs import ReferenceRun, ResultStore, on_disk
 from xoptim.validate.sized import SizedModel

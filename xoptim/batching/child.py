@@ -6,7 +6,6 @@ that came about.
 
 import os
 import runpy
-import signal
 import sys
 import threading
 import time
@@ -14,23 +13,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from xoptim.facts.lazy import lazy_module
+from xoptim.system.memory import limit_data
+from xoptim.system.processes import end_this_process
 
-resource = lazy_module("resource")  # of POSIX only
 GRACE: Final = 5.0
 """Seconds between the request to end, after which temporary files are removed, and the end."""
-
-
-def limit_memory(size: int) -> None:
-    """Limit the private memory of this process, as ``ulimit -d`` does: files that are mapped into memory do not count.
-
-    The command takes the limit into account when it chooses how to validate a model. There is no limit where the system has
-    none.
-    """
-    with suppress(ImportError, OSError, ValueError):
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        least = size if hard == resource.RLIM_INFINITY else min(size, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (least, least))
 
 
 def end_with_parent() -> None:
@@ -39,16 +26,19 @@ def end_with_parent() -> None:
         with suppress(OSError):
             if os.read(0, 1):  # not sys.stdin, whose lock may be held when the interpreter ends
                 continue
-        os.kill(os.getpid(), signal.SIGTERM)
+        end_this_process()
         time.sleep(GRACE)
         os._exit(1)
 
 
 def main(words: Sequence[str]) -> None:
-    """Run the command of a line that begins with a number of bytes, 0 for no limit."""
+    """Run the command of a line that begins with a number of bytes of private memory, 0 for no limit.
+
+    The command takes the limit into account when it chooses how to validate a model.
+    """
     limit, *command = words
     if int(limit):
-        limit_memory(int(limit))
+        limit_data(int(limit), for_good=True)
     threading.Thread(target=end_with_parent, daemon=True).start()
     sys.argv[1:] = command
     runpy.run_module("xoptim", run_name="__main__", alter_sys=True)

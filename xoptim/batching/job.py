@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from xoptim.batching.options import BatchOptions
 from xoptim.batching.process import Ended, run_command
 from xoptim.batching.record import STATUS, Record, Status
 from xoptim.facts.errors import XoptimError
+from xoptim.system.processes import end_text
 
 _ERROR: Final = "xopt: error: "
 _WARNING: Final = "xopt: warning: "
@@ -96,7 +95,7 @@ def _judged(job: Job, ended: Ended) -> Record:
     if ended.cut_off == "timeout":
         return replace(record, status="timeout", error=f"not done within {job.options.timeout:g} seconds")
     if ended.cut_off or ended.code not in STATUS:
-        reason = ended.cut_off or _end_text(ended.code)
+        reason = ended.cut_off or end_text(ended.code)
         return replace(record, error=f"{reason}: {last}" if last else reason)
     status = STATUS[ended.code]
     error = last.removeprefix(_ERROR).removeprefix(_WARNING) if ended.code else ""
@@ -127,10 +126,3 @@ def _verdict(reports: list[dict[str, Any]]) -> str:
             text += f": {report['reason']}"
         texts.append(text)
     return "; ".join(dict.fromkeys(texts))
-
-
-def _end_text(code: int) -> str:
-    if code >= 0:
-        return f"ended with the exit code {code}"
-    names = {each.value: each.name for each in signal.Signals} if os.name == "posix" else {}
-    return f"ended by {names.get(-code, f'signal {-code}')}"

@@ -1,10 +1,10 @@
 """The options of a batch."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from xoptim.facts.words import byte_amount
+from xoptim.system.processor import cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,5 +49,4 @@ class BatchOptions:
         """Number of models at a time on this machine."""
         if self.jobs:
             return self.jobs
-        # Fewer than the machine has, where a container or `taskset` restricts the process.
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores()

@@ -1,7 +1,6 @@
 """The process of one model."""
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import IO, Final, Literal
 
 from xoptim.batching.child import GRACE
+from xoptim.system.processes import kill_group, own_group
 
 # -P: no module of the current folder hides one of Python or of a package.
 # Not -m: Python warns that the package has imported the module before.
@@ -48,7 +48,7 @@ def run_command(
                 stdin=held,
                 stdout=out,
                 stderr=err,
-                start_new_session=True,  # Ctrl-C reaches this process only, which ends the others
+                **own_group(),  # Ctrl-C reaches this process only, which ends the others
             )
             try:
                 cut_off = _wait(process, None if timeout is None else began + timeout, is_needed)
@@ -83,10 +83,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE)
             return
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+        kill_group(process)
         process.wait()
 
 

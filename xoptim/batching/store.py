@@ -13,10 +13,9 @@ from typing import Final, Self
 
 from xoptim.batching.job import Attempt
 from xoptim.batching.record import BatchError, Record
-from xoptim.facts.lazy import lazy_module
 from xoptim.graph.atomic_write import replace_file
+from xoptim.system.files import move, try_lock
 
-fcntl = lazy_module("fcntl")  # of POSIX only
 RESULTS: Final = "results.jsonl"
 _OWN: Final = ".xopt-batch"
 """Folder for the lock, and for the attempts of a run."""
@@ -96,7 +95,7 @@ class Store:
                 raise BatchError(f"{str(place / name)!r} holds weights of the model")
         place.mkdir(parents=True, exist_ok=True)
         for name in attempt.files:
-            os.replace(attempt.folder / name, place / name)
+            move(attempt.folder / name, place / name)
 
 
 def _locked(path: Path, output: Path) -> int:
@@ -106,13 +105,9 @@ def _locked(path: Path, output: Path) -> int:
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     for _ in range(_ATTEMPTS):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(handle):
             return handle
-        except ImportError:  # not POSIX: there is no lock
-            return handle
-        except OSError:
-            time.sleep(_PAUSE)
+        time.sleep(_PAUSE)
     os.close(handle)
     raise BatchError(f"another batch writes into {str(output)!r}")
 

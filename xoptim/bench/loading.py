@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from xoptim.system.memory import resident_size
 from xoptim.validate.errors import LoadError
-from xoptim.validate.memory import resident_size
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
 _CHILD = "from xoptim.bench.loading import main; main()"

@@ -93,7 +93,7 @@ def _statistics(its: Times) -> tuple[float, float, float, int]:
 
 
 def _compare(first: Subject, other: Subject, options: BenchOptions) -> ValidationReport:
-    """Sizes that were not given are those of a proof: a batch of one, as in a measurement, would hide differences."""
+    """Sizes that were not given are the ones of a proof: a batch of one, as in a measurement, would hide differences."""
     return validate(first.path, other.path, replace(options.checks, typical=False, fewer_inputs=True))
 
 

@@ -1,7 +1,6 @@
 """Rounds of runs: every model once a round, in another order each time; and the ratio of two times, with its interval."""
 
 import random
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from xoptim.system.processor import clock_of_thread
 from xoptim.validate.session import SessionSettings, resolve_providers
 
 Clock: TypeAlias = Callable[[], float]
@@ -33,12 +33,9 @@ class Times:
 
 
 def clock_for(settings: Iterable[SessionSettings]) -> Clock:
-    """The clock for sessions: processor time where everything runs in the calling thread, which other processes change less.
-
-    Windows counts processor time in steps that are longer than a run.
-    """
+    """The clock for sessions: processor time where everything runs in the calling thread, which other processes change less."""
     alone = all(each.threads == 1 and resolve_providers(each.providers) == _ALONE for each in settings)
-    return time.thread_time if alone and sys.platform != "win32" else time.perf_counter
+    return clock_of_thread() if alone else time.perf_counter
 
 
 def measure_pass(
@@ -115,7 +112,7 @@ class Ratio(NamedTuple):
 
 
 def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
-    """The geometric mean of ratios; that of their bounds is an interval which is not too narrow where errors are alike."""
+    """The geometric mean of ratios; the mean of their bounds is an interval which is not too narrow where errors are alike."""
     value, low, high = (geometric_mean(each) for each in zip(*((r.value, *r.interval) for r in ratios), strict=True))
     return Ratio(value, Interval(low, high))
 

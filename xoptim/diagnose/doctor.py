@@ -4,7 +4,6 @@ import platform
 from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,12 +13,12 @@ from xoptim.catalogue.discovery import GROUP, installed_patterns
 from xoptim.engine.index import defect_of
 from xoptim.facts.kernels import operators_served
 from xoptim.match.pattern import PatternOptimization
+from xoptim.system.memory import available_memory
+from xoptim.system.processor import instructions
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
-from xoptim.validate.memory import available_memory
 from xoptim.validate.session import Session, SessionSettings, ort
 
 _PACKAGES: Final = ("xoptim", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "numpy", "ml-dtypes", "click", "rich")
-_PROCESSORS: Final = Path("/proc/cpuinfo")
 _INTEGERS: Final = frozenset(("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm"))
 """Instructions for products of integers of 8 bits, as Linux names them; onnxruntime uses all of them."""
 _OPTIONAL: Final = ("torch", "onnxscript", "onnxruntime-extensions")
@@ -68,6 +67,7 @@ def diagnose_installation(provider: str = "cpu") -> Diagnosis:
     Patterns are skipped, or not, for ``provider``.
     """
     names: list[str] = ort.get_available_providers()
+    known = instructions()
     return Diagnosis(
         versions={"python": platform.python_version(), "system": platform.platform(), **_versions()},
         providers={name: _fault_of(name) for name in names},
@@ -75,18 +75,8 @@ def diagnose_installation(provider: str = "cpu") -> Diagnosis:
         packs=_packs(),
         skipped=_skipped(provider),
         memory=available_memory(),
-        integers=_integer_instructions(),
+        integers=None if known is None else tuple(sorted(_INTEGERS & known)),
     )
-
-
-def _integer_instructions() -> tuple[str, ...] | None:
-    """The instructions of the first processor that Linux lists."""
-    try:
-        text = _PROCESSORS.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    flags = next((line.partition(":")[2].split() for line in text.splitlines() if line.startswith(("flags", "Features"))), [])
-    return tuple(sorted(_INTEGERS.intersection(flags)))
 
 
 def _versions() -> dict[str, str]:

@@ -169,7 +169,8 @@ def _with_assumptions(proto: onnx.ModelProto, options: OptimizationOptions, base
     if found is None or not found.patterns:
         return None
     best = found.patterns
-    return tried(needed(texts, lambda chosen: (each := tried(chosen)) is not None and each.patterns == best))
+    few = needed(texts, lambda chosen: (each := tried(chosen)) is not None and each.patterns == best)
+    return tried(few) if few else None  # patterns that apply without any, as in a model that was optimized otherwise
 
 
 def _with_sizes(

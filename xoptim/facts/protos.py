@@ -1,8 +1,6 @@
 """Work on protobufs that several rooms need."""
 
 import contextlib
-import mmap
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -10,6 +8,8 @@ import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as AnyMessage
+
+from xoptim.system.memory import require_memory
 
 Message = TypeVar("Message", onnx.ModelProto, onnx.GraphProto)
 Element = TypeVar("Element")
@@ -25,19 +25,8 @@ def with_headroom(elements: Iterable[Element]) -> Iterator[Element]:
     """
     for index, element in enumerate(elements):
         if index % _STEP == 0:
-            _require(_HEADROOM)
+            require_memory(_HEADROOM)
         yield element
-
-
-def _require(size: int) -> None:
-    try:
-        # A heap may hold free memory from which nothing else can be granted; only a mapping asks the system.
-        if sys.platform == "win32":
-            mmap.mmap(-1, size).close()
-        else:
-            mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
-    except OSError as error:
-        raise MemoryError from error
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from xoptim.facts.errors import ModelError
+from xoptim.system.files import move, set_permissions
 
 
 class Replacement:
@@ -44,9 +45,9 @@ class Replacement:
             for final in (last, *earlier) if earlier else ():
                 if final.exists():
                     kept[final] = self._temporary[final].with_suffix(".old")
-                    os.replace(final, kept[final])
+                    move(final, kept[final])
             for final, path in self._temporary.items():
-                os.replace(path, final)
+                move(path, final)
         except BaseException:
             if self._temporary[last].exists():  # otherwise the last file, and with it every file, is in place
                 self._put_back(kept)
@@ -61,7 +62,7 @@ class Replacement:
         for final, old in kept.items():
             with suppress(OSError):  # the others are put back all the same
                 if old.exists():
-                    os.replace(old, final)
+                    move(old, final)
 
     def clean(self) -> None:
         """Remove the temporary files that are left."""
@@ -102,9 +103,7 @@ def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterat
     # Only a part of the name: the whole name may already have the maximal length.
     handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
     try:
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, final.stat().st_mode & 0o777 if final.exists() else 0o666 & ~mask)
+        set_permissions(Path(name), final)
         with os.fdopen(handle, "wb", buffering) as stream:
             yield stream, Path(name)
             stream.flush()

@@ -1,7 +1,6 @@
 """Write weights into one file of external data: in the order of their use, aligned, in parts, on several threads."""
 
 import math
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +16,12 @@ from onnx import ModelProto, TensorProto
 from xoptim.evaluate.movement import copy_in_blocks
 from xoptim.facts.dtypes import bits, numpy_dtype
 from xoptim.facts.protos import every_node
-from xoptim.graph.file_ranges import check_space, copy_range, write_at
 from xoptim.graph.parts import PART, Box, flat_position
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
+from xoptim.system.files import MAPPING_ALIGNMENT, check_space, copy_range, write_at
+from xoptim.system.processor import cores
 
-_ALIGNMENT: Final = 1 << 16 if os.name == "nt" else 1 << 12
-"""Files are mapped into memory from multiples of this offset on."""
 _THREADS: Final = 4
 _FIELDS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
@@ -52,13 +50,13 @@ def write_weights(weights: Sequence[Weight], stream: BinaryIO, folder: Path, loc
     offsets, end = [], 0
     for _, tensor in weights:
         tensor.check_size()
-        start = -(-end // _ALIGNMENT) * _ALIGNMENT if tensor.nbytes >= _ALIGNMENT else end
+        start = -(-end // MAPPING_ALIGNMENT) * MAPPING_ALIGNMENT if tensor.nbytes >= MAPPING_ALIGNMENT else end
         offsets.append(start)
         end = start + tensor.nbytes
     check_space(folder, sum(tensor.nbytes for _, tensor in weights if not tensor.is_hole(tensor.whole)))
     stream.truncate(end)
     tasks = (task for (_, tensor), offset in zip(weights, offsets, strict=True) for task in _tasks(tensor, offset))
-    pool = ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1))
+    pool = ThreadPoolExecutor(min(_THREADS, cores()))
     try:
         for _ in pool.map(lambda task: task(stream), tasks):
             pass

@@ -11,8 +11,8 @@ import numpy as np
 
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import ModelError
-from xoptim.graph.file_ranges import is_hole
 from xoptim.graph.stored import data_size, raw_data
+from xoptim.system.files import is_hole
 
 PART: Final = 1 << 24
 """Bytes of the parts in which large tensors are read."""

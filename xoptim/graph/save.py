@@ -16,10 +16,10 @@ from xoptim.graph.atomic_write import place_of, replacing, temporary, write_erro
 from xoptim.graph.data_file import Weight, refer, uses, write_weights
 from xoptim.graph.export import export_model
 from xoptim.graph.external_data import has_external_data, stored_tensors
-from xoptim.graph.file_ranges import check_space
 from xoptim.graph.model import Model
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
+from xoptim.system.files import check_space
 
 PROTO_LIMIT: Final = 2_000_000_000
 """A protobuf cannot be larger than 2 GiB; above this many bytes of tensors, data goes to an external file."""

@@ -55,10 +55,11 @@ def _loads(version: int) -> bool:
     """Whether onnxruntime loads a model of an operator set (it refuses those that are newer than it)."""
     graph = onnx.parser.parse_graph("probe (float[1] x) => (float[1] y) { y = Identity(x) }")
     imports = [onnx.helper.make_opsetid("", version)]
-    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=onnx.helper.find_min_ir_version_for(imports))
     try:
+        version_of_file = onnx.helper.find_min_ir_version_for(imports)
+        model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=version_of_file)
         _onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    except Exception:  # onnxruntime is not installed, or refuses the model with one of its many errors
+    except Exception:  # onnxruntime is not installed, or refuses the model with one of its many errors; or onnx does
         return False
     return True
 

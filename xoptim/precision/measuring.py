@@ -21,6 +21,7 @@ from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import calibrated
+from xoptim.preparation.ports import names_apart
 from xoptim.validate.errors import ChoiceError
 from xoptim.validate.session import SessionSettings
 
@@ -87,7 +88,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     measure_products(model, folder, products, parts, samples.feeds[0], settings)
     how.on_step("measuring the error of each product")
     trial = Trial(model, parts, folder, samples, precision.metric, settings)
-    sharing = [each for each in products if each.leader]
+    sharing = [each for each in products if not each.reads]
     for each in products:
         if not each.reads:
             each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
@@ -146,8 +147,12 @@ def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples, patterns:
 
 
 def raised(proof: Proof, least: int) -> onnx.ModelProto:
-    """The optimized model in an operator set that has what fewer bits need."""
+    """A copy of the optimized model, in an operator set that has what fewer bits need, where each value has its own name."""
     if proof.builder.model.opsets.get("", 0) >= least:
-        return proof.proto
-    only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
-    return GraphBuilder(Source(proof.proto, proof.base_dir), optimization_options=only).to_onnx()
+        model = onnx.ModelProto()
+        model.CopyFrom(proof.proto)
+    else:
+        only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
+        model = GraphBuilder(Source(proof.proto, proof.base_dir), optimization_options=only).to_onnx()
+    names_apart(model)
+    return model

@@ -8,8 +8,8 @@ from xoptim.facts.kernels import short_name
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.validate.session import Value
 
-Scheme: TypeAlias = Literal["int8", "int4", "float16"]
-SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4", "float16")
+Scheme: TypeAlias = Literal["int8", "int4", "float16", "bfloat16"]
+SCHEMES: Final[tuple[Scheme, ...]] = ("int8", "int4", "float16", "bfloat16")
 Calibration: TypeAlias = Literal["minmax", "percentile", "entropy"]
 CALIBRATIONS: Final[tuple[Calibration, ...]] = ("minmax", "percentile", "entropy")
 Goal: TypeAlias = Literal["speed", "size"]
@@ -27,7 +27,7 @@ class PrecisionOptions:
 
     Attributes:
         scheme: ``int8`` rounds weights and activations of products to 8 bits, ``int4`` weights to 4 bits, ``float16``
-            weights to 16 bits, and all numbers where it computes with them.
+            weights to 16 bits, and all numbers where it computes with them, ``bfloat16`` weights to the other type of 16 bits.
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms`` (root mean square over root
             mean square), or ``choice`` (how often another element of the last axis is the largest).
@@ -67,7 +67,8 @@ class PrecisionOptions:
         if self.io_types not in IO_TYPES:
             raise ValueError(f"io_types are {', '.join(IO_TYPES)}, not {self.io_types!r}")
         if self.scheme != "float16" and (self.io_types, self.compute) != ("float32", "auto"):
-            raise ValueError(f"compute and io_types belong to float16, not to {self.scheme}")
+            lack = "; onnxruntime has few kernels that compute in bfloat16" if self.scheme == "bfloat16" else ""
+            raise ValueError(f"compute and io_types belong to float16, not to {self.scheme}{lack}")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance}")
 

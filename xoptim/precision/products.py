@@ -1,22 +1,25 @@
 """The products of a model that can be rounded: where they are, what they cost, and what fewer bits save."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import onnx
+from onnx.helper import get_node_attr_value
 
 from xoptim.bench.report import milliseconds
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.protos import every_node, inner_graphs, replace_items
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.switched import Part, original_part, replaced_parts
 from xoptim.precision.values import KEEPING
+from xoptim.preparation.ports import defined_names
 
 Form: TypeAlias = tuple[str, str]
 """The name of a result, and of the pattern that rounds its operands."""
@@ -37,12 +40,12 @@ class Product:
         op_type: its operator; a ``Gather`` reads a table.
         shape: (terms of a sum, columns) of its weights; zeros where it has none.
         weights: name of the constant that is rounded.
-        leader: the result of the first product with the same weights, which represents all of them, so that weights are not
-            stored twice. Empty for the first one itself, whose work, seconds and error are the sums for all.
+        leader: the result of the first product with the same weights, which represents all of them and their table, so that
+            weights are not stored twice. Empty for the first one itself, whose work, seconds and error are the sums for all.
         reads: for what has no weights, and goes along with others: the products whose results it reads, and the names of other
             tensors.
-        work: multiplications on the first sample.
-        before: seconds with floats.
+        work: multiplications on the first sample; in a subgraph, whose runs are not seen, those of one row.
+        before: seconds with floats; 0 in a subgraph.
         after: seconds with fewer bits.
         alone: error of the model when only this product is rounded, as a fraction.
         share: part of the time of floats that products take in this form in general.
@@ -128,10 +131,10 @@ def round_products(
     provider: str,
     observed: Observed | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """Round products and tables of the main graph of a model.
+    """Round products and tables of a model, those of subgraphs too; rounded numbers are stored in the main graph.
 
     Args:
-        model: the model.
+        model: the model, in which each value has its own name.
         folder: of its external data.
         patterns: patterns that round, and others that are used with them.
         only: the results to round, and the pattern of each; all when ``None``, none in an alternative form.
@@ -144,7 +147,7 @@ def round_products(
     found: dict[str, str] = {}
 
     def note(application: Application) -> None:
-        if application.graph.owner is None and isinstance(application.pattern, RoundingPattern):
+        if isinstance(application.pattern, RoundingPattern):
             found[first_result(application.anchor)] = application.pattern.name()
 
     def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
@@ -161,8 +164,35 @@ def round_products(
         remove_identity=False,
         on_application=note,
     )
-    builder = GraphBuilder(Source(model, folder), optimization_options=options)
-    return builder.to_onnx(), found
+    made = GraphBuilder(Source(model, folder), optimization_options=options).to_onnx()
+    _store_once(made, defined_names(model))
+    results = {first_result(node) for node in every_node(model.graph.node)}
+    return made, {result: pattern for result, pattern in found.items() if result in results}
+
+
+def _store_once(model: onnx.ModelProto, old: Collection[str]) -> None:
+    """Move new constants of subgraphs to the main graph, and store equal ones once: those of a table and of a product.
+
+    Blocks stay in their subgraph: onnxruntime 1.32 does not load a model that dequantizes blocks from outside of one.
+    """
+    kept, names = dict[bytes, onnx.TensorProto](), dict[str, str]()
+    for graph in (model.graph, *inner_graphs(model.graph.node)):
+        if graph is not model.graph:
+            old = {*old, *(name for node in graph.node if _reads_blocks(node) for name in node.input)}
+        for tensor in graph.initializer:
+            if tensor.name not in old:
+                content = onnx.TensorProto()
+                content.CopyFrom(tensor)
+                content.name = ""
+                names[tensor.name] = kept.setdefault(content.SerializeToString(), tensor).name
+        replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in old])
+    model.graph.initializer.extend(kept.values())
+    for node in every_node(model.graph.node):
+        node.input[:] = [names.get(name, name) for name in node.input]
+
+
+def _reads_blocks(node: onnx.NodeProto) -> bool:
+    return node.op_type == "DequantizeLinear" and any(each.name == "block_size" for each in node.attribute)
 
 
 def find_products(
@@ -187,19 +217,34 @@ def find_products(
             each.share = shares[each.pattern]
             parts[each.form] = part
             products.append(each)
-    places = {name: place for place, node in enumerate(model.graph.node) for name in node.output}
+    places = {name: place for place, node in enumerate(every_node(model.graph.node)) for name in node.output}
+    products = _without_floats(model, products, parts)
     products.sort(key=lambda each: places[each.result])
-    leaders = {(each.weights, each.pattern): each.result for each in reversed(products)}
-    for each in products:
-        leader = leaders[each.weights, each.pattern]
+    leaders = dict[str, str]()
+    for each in sorted(products, key=lambda each: each.op_type == "Gather"):  # a table goes along with a product
+        leader = leaders.setdefault(each.weights, each.result)
         each.leader = leader if each.weights and leader != each.result else ""
-    return products, parts
+    return products, {each.form: parts[each.form] for each in products}
+
+
+def _without_floats(model: onnx.ModelProto, products: Sequence[Product], parts: Mapping[Form, Part]) -> list[Product]:
+    """The products without those whose weights something reads that stays in floats: they would be stored in both forms."""
+    makers = {name: node for node in every_node(model.graph.node) for name in node.output}
+    originals = (original_part(makers, each.result, parts[each.form].reads) for each in products)
+    results = {first_result(node) for part in originals for node in part.nodes}
+    floats = {value.name for graph in (model.graph, *inner_graphs(model.graph.node)) for value in graph.output}
+    for node in reversed([*every_node(model.graph.node)]):
+        if node.op_type == "Transpose" and not floats.intersection(node.output):
+            continue
+        if first_result(node) not in results:
+            floats.update(node.input)
+    return [each for each in products if each.weights not in floats - {""}]
 
 
 def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mapping[str, str]) -> list[tuple[Product, Part]]:
     """The products that were rounded in a model, each with the nodes that compute it."""
     parts = replaced_parts(model, rounded, found)
-    nodes = {name: node for node in model.graph.node for name in node.output}
+    nodes = {name: node for node in every_node(model.graph.node) for name in node.output}
 
     def source(name: str) -> str:
         while name not in parts and name in nodes and nodes[name].op_type in KEEPING:
@@ -213,11 +258,12 @@ def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mappin
         weights = max(sorted(given & stored.keys()), key=lambda name: math.prod(stored[name]), default="") if not reads else ""
         return Product(result, node.name, found[result], node.op_type, shape, weights, reads=tuple(sorted(reads)))
 
-    stored = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    graphs = (model.graph, *inner_graphs(model.graph.node))
+    stored = {tensor.name: tensor.dims for graph in graphs for tensor in graph.initializer}
     return [(product(*item), item[1]) for item in parts.items()]
 
 
-def with_followers(chosen: Iterable[Product], products: Iterable[Product]) -> dict[str, str]:
+def with_followers(chosen: Iterable[Product], products: Sequence[Product]) -> dict[str, str]:
     """The results of chosen products, and of all that goes along with them, each with its pattern.
 
     What reads nothing but rounded tensors goes along, and what has the same weights. Of several forms of a product, the last
@@ -227,12 +273,30 @@ def with_followers(chosen: Iterable[Product], products: Iterable[Product]) -> di
         chosen: products.
         products: all products, in the order of the graph.
     """
-    forms = dict(each.form for each in chosen)
+    forms, along = dict(each.form for each in chosen), followers(products)
     for each in products:
-        goes_along = forms.get(each.leader) == each.pattern if each.leader else all(name in forms for name in each.reads)
+        goes_along = all(name in forms for name in each.reads)
+        if each.leader:
+            goes_along = each.form in along.get((each.leader, forms.get(each.leader, "")), ())
         if goes_along and not each.is_choice:
             forms[each.result] = each.pattern
     return forms
+
+
+def followers(products: Sequence[Product]) -> dict[Form, list[Form]]:
+    """The forms that go along with each form of a product that shares its weights.
+
+    Others have the same one where they can. A table that has no such form has its first one, which has fewest bits.
+    """
+    forms = dict[str, list[str]]()
+    for each in products:
+        forms.setdefault(each.result, []).append(each.pattern)
+    found = dict[Form, list[Form]]()
+    for result, leader in {each.result: each.leader for each in products if each.leader}.items():
+        for pattern in forms[leader]:
+            own = pattern if pattern in forms[result] else forms[result][0]
+            found.setdefault((leader, pattern), []).append((result, own))
+    return found
 
 
 def _weights_shape(part: Part) -> tuple[int, int]:
@@ -240,7 +304,12 @@ def _weights_shape(part: Part) -> tuple[int, int]:
     if part.nodes[-1].op_type == "DynamicQuantizeLSTM":  # (directions, terms, 4 · hidden) of the tensor, and of the state
         both = [tensor.dims for tensor in part.stored if len(tensor.dims) == 3]
         return 4 * sum(dims[1] for dims in both), both[0][0] * both[0][2] // 4
-    largest = max((tensor.dims for tensor in part.stored), key=lambda dims: (math.prod(dims), len(dims)))
+    for node in part.nodes:
+        if node.op_type == "MatMulNBits":
+            return get_node_attr_value(node, "K"), get_node_attr_value(node, "N")
+    tensor = max(part.stored, key=lambda tensor: (math.prod(tensor.dims), len(tensor.dims)))
+    largest = tensor.dims
     if len(largest) == 2:
-        return largest[0], largest[1]
+        is_turned = any(node.op_type == "Transpose" and node.input[0] == tensor.name for node in part.nodes)
+        return largest[is_turned], largest[not is_turned]
     return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)

@@ -1,13 +1,18 @@
-"""One model with a switch for each product: so that any choice of products runs in one session."""
+"""One model with a switch for each product: so that any choice of products runs in one session.
 
-from collections.abc import Iterable, Iterator, Mapping
+Each value of a model has its own name here, in subgraphs too.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import NamedTuple, TypeAlias
 
 import onnx
 from onnx import TensorProto, helper
 
+from xoptim.facts.protos import every_node, inner_graphs, replace_items
 from xoptim.match.rounding import first_result
+from xoptim.preparation.ports import defined_names
 
 _Form: TypeAlias = tuple[str, str]
 
@@ -43,26 +48,20 @@ def original_part(makers: Mapping[str, onnx.NodeProto], result: str, given: Iter
         node = makers.get(waiting.pop())
         if node is not None and not any(node is each for each in nodes):
             nodes.append(node)
-            waiting += [name for name in node.input if name not in ends]
+            waiting += [name for name in node.input if name and name not in ends]
     return Part(nodes[::-1], [])
 
 
 def replaced_parts(before: onnx.ModelProto, after: onnx.ModelProto, results: Iterable[str]) -> dict[str, Part]:
     """For each of some results, the nodes by which ``after`` computes it from values that ``before`` has too."""
-    known = _defined(before.graph)
-    places = {name: place for place, node in enumerate(after.graph.node) for name in node.output}
-    stored = {tensor.name: tensor for tensor in after.graph.initializer}
-    return {result: _part(after, result, known, places, stored) for result in results}
-
-
-def _defined(graph: onnx.GraphProto) -> set[str]:
-    """The names of the inputs, the initializers and the results of a graph."""
-    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    return given | {name for node in graph.node for name in node.output}
+    known, nodes = defined_names(before), [*every_node(after.graph.node)]
+    places = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    stored = {tensor.name: tensor for graph in (after.graph, *inner_graphs(after.graph.node)) for tensor in graph.initializer}
+    return {result: _part(nodes, result, known, places, stored) for result in results}
 
 
 def _part(
-    after: onnx.ModelProto,
+    after: Sequence[onnx.NodeProto],
     result: str,
     known: set[str],
     places: Mapping[str, int],
@@ -77,8 +76,8 @@ def _part(
             place = places[name]
             if place not in found:
                 found.add(place)
-                waiting += after.graph.node[place].input
-    return Part([after.graph.node[place] for place in sorted(found)], list(tensors.values()))
+                waiting += after[place].input
+    return Part([after[place] for place in sorted(found)], list(tensors.values()))
 
 
 def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx.ModelProto, dict[_Form, str]]:
@@ -93,18 +92,21 @@ def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx
     """
     model = onnx.ModelProto()
     model.CopyFrom(before)
-    taken = _defined(before.graph)
+    taken = defined_names(before)
     switches: dict[_Form, str] = {}
-    nodes = {first_result(node): node for node in before.graph.node}
-    for form, part in parts.items():
+    for form in parts:
         name = f"switch_{len(switches)}"
         while name in taken:
             name = f"{name}_"
         switches[form] = name
-        nodes[form[0]] = _choice(nodes[form[0]], part, name)
         model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
-    model.graph.ClearField("node")
-    model.graph.node.extend(nodes.values())
+    for graph in reversed([model.graph, *inner_graphs(model.graph.node)]):  # a node is copied with its subgraphs
+        nodes = {first_result(node): node for node in graph.node}
+        here = [form for form in parts if form[0] in nodes]
+        for form in here:
+            nodes[form[0]] = _choice(nodes[form[0]], parts[form], switches[form])
+        if here:
+            replace_items(graph.node, nodes.values())
     return model, switches
 
 

@@ -1,5 +1,6 @@
 """How long products take, with floats and with fewer bits."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.rounds import clock_for
-from xoptim.precision.products import Form, Product
+from xoptim.precision.products import Form, Product, followers
 from xoptim.precision.switched import Part, original_part
 from xoptim.precision.values import Probe
 from xoptim.validate.protos import tensor_array
@@ -32,11 +33,11 @@ def measure_products(
     """Measure each kind of product with floats and with fewer bits, on the sizes of one sample, and note the seconds.
 
     Products are of one kind when their operators and the shapes of all that they read are the same. What goes along with others
-    saves nothing alone, and is not measured.
+    saves nothing alone, and is not measured; neither are products of subgraphs, whose operands no sample shows.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    alone = [each for each in products if not each.reads]
+    alone = [each for each in products if not each.reads and each.result in makers]
     plain = {each.form: original_part(makers, each.result, parts[each.form].reads) for each in alone}
     read = {name for part in plain.values() for name in part.reads} | {each.result for each in alone}
     values = Probe(model, folder, read & makers.keys(), settings).run(feeds)
@@ -53,15 +54,18 @@ def measure_products(
         if kind not in known:
             known[kind] = _seconds(model, [part, rounded], each.result, given, stored.keys(), settings)
         each.before, each.after = known[kind]
-    _add_up(alone)
+    for each in products:
+        if each.result not in makers:
+            each.work = math.prod(each.shape)
+    _add_up(products)
 
 
 def _add_up(products: Sequence[Product]) -> None:
     """Count the figures of products that share weights with the first of them, which represents all."""
-    first = {each.form: each for each in products}
-    for each in products:
-        if each.leader:
-            leader = first[each.leader, each.pattern]
+    known = {each.form: each for each in products}
+    for form, others in followers(products).items():
+        leader = known[form]
+        for each in (known[other] for other in others):
             leader.work += each.work
             leader.before += each.before
             leader.after += each.after

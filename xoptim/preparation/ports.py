@@ -12,6 +12,7 @@ from xoptim.facts.protos import every_node, inner_graphs, own_names
 from xoptim.facts.words import meant
 from xoptim.graph.export import value_info
 from xoptim.graph.load import load_model
+from xoptim.graph.names import Names
 
 
 def all_graphs(proto: ModelProto) -> Iterator[GraphProto]:
@@ -112,6 +113,18 @@ def rename_ports(proto: ModelProto, names: Mapping[str, str]) -> None:
         raise ModelError("a model with training information cannot be renamed")
     for graph in (proto.graph, *inner_graphs(proto.graph.node)):
         _rename(graph, names)
+
+
+def names_apart(proto: ModelProto) -> None:
+    """Give values of subgraphs other names where another graph, such as the other branch, has the same, in place."""
+    taken, seen = Names(), set[str]()
+    taken.reserve(defined_names(proto), {})
+    for graph in (proto.graph, *inner_graphs(proto.graph.node)):
+        clashing = {name: taken.fresh(name) for name in sorted(own_names(graph) & seen - {""})}
+        if clashing:
+            for each in (graph, *inner_graphs(graph.node)):
+                _rename(each, clashing)
+        seen |= own_names(graph)
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:

@@ -1,11 +1,9 @@
 """onnxruntime in a process of its own: an invalid model may crash it, and the tests continue."""
 
 import atexit
-import ctypes
 import mmap
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from collections import OrderedDict
@@ -15,6 +13,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
+from xoptim.system.processes import continue_in_copy, limit_processor_time, perturb_memory
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
@@ -22,9 +21,6 @@ Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
 """Numbers of models; the model to load under the first of them, or the feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False)
-_PERTURB = -6, 128
-"""Makes the GNU C library fill allocated memory with bytes 0x7F: a tensor that no kernel writes to holds large numbers
-or NaN, not the zeros of fresh memory. Other C libraries have no such option."""
 _LONGEST = 2.0
 """Seconds of computing after which a run counts as a crash: some kernels never end on a window without elements."""
 _KEPT = 8
@@ -164,22 +160,19 @@ def _refusal(answer: str | Crash | tuple[str, ...]) -> str:
 def serve() -> None:
     """Serve requests from standard input until it ends: load a model, or run a loaded one.
 
-    Where processes can be forked, a copy of this one does the work, so that a crash costs no new start.
+    Where the system can copy a process, a copy of this one does the work, so that a crash costs no new start.
     """
-    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
-        ctypes.CDLL(None).mallopt(*_PERTURB)
+    perturb_memory()
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps other output out of the replies
     place = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")  # the copies write here, and this process reads it
-    while hasattr(os, "fork"):
-        worker = os.fork()
-        if not worker:
-            break
-        status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-        if not status:
-            return
+
+    def report(status: int) -> None:
         _send(answers, Crash(f"{_CRASHED} (exit status {status})", place[0], place[1]))
+
+    if not continue_in_copy(report):
+        return
     status = 1
     try:
         _answer_all(sys.stdin.buffer, answers, place)
@@ -211,12 +204,6 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes], place: memoryview) -> 
         _send(answers, answer)
 
 
-def _limit(seconds: float) -> None:
-    """Limit the processor time of this process in seconds; 0 for no limit."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
 def _load(sessions: OrderedDict[int, Session], number: int, model: bytes) -> tuple[str, ...] | str:
     """Keep a session under a number; returns the names of its outputs, or why there is none."""
     try:
@@ -232,12 +219,12 @@ def _results(sessions: Sequence[Session], feeds: Mapping[str, Value], place: mem
     """Results of some sessions; of the first one alone where it does not run. The number of each is written down before."""
     found: list[list[Value] | str] = []
     for place[1], session in enumerate(sessions):
-        _limit(_LONGEST)
+        limit_processor_time(_LONGEST)
         try:
             found.append(session.run(feeds))
         except RunError as error:
             found.append(str(error))
-        _limit(0)
+        limit_processor_time(0)
         if isinstance(found[0], str):
             break
     return found

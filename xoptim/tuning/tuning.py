@@ -1,6 +1,5 @@
 """Tuning: the search for the fastest model and session, the proof, and the files."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions, prove
 from xoptim.precision.lowering import joined
 from xoptim.precision.measuring import schemes_that_save_time
+from xoptim.system.processor import cores
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, selection
 from xoptim.tuning.measurement import Budget, Measurement
@@ -116,8 +116,7 @@ class Tuner:
         self._on_step("profiling")
         studied = measurement.study((start.recipe, Recipe(), Recipe(is_raised=True)))
         schemes = () if self._options.precision is None else schemes_that_save_time()
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = () if self._options.threads else tuple(sorted({1, max(1, cores // 2), cores}))
+        threads = () if self._options.threads else tuple(sorted({1, max(1, cores() // 2), cores()}))
         facts = replace(studied, threads=threads, selection=self._selection, schemes=schemes)
         found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")

@@ -1,5 +1,7 @@
 """Validation: make feeds, run models in onnxruntime, compare their outputs."""
 
+from xoptim.system.memory import available_memory as available_memory
+from xoptim.system.memory import data_size as data_size
 from xoptim.validate.compare import Comparison as Comparison
 from xoptim.validate.compare import ComparisonRules as ComparisonRules
 from xoptim.validate.compare import compare_values as compare_values
@@ -9,8 +11,6 @@ from xoptim.validate.errors import LoadError as LoadError
 from xoptim.validate.errors import ProviderUnavailable as ProviderUnavailable
 from xoptim.validate.errors import RunError as RunError
 from xoptim.validate.feeding import load_test_data as load_test_data
-from xoptim.validate.memory import available_memory as available_memory
-from xoptim.validate.memory import data_size as data_size
 from xoptim.validate.options import ValidationOptions as ValidationOptions
 from xoptim.validate.protos import ModelLike as ModelLike
 from xoptim.validate.reference import run_reference as run_reference

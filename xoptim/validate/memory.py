@@ -1,75 +1,24 @@
-"""Least memory of a run of a model, and the memory that is available."""
+"""Least memory of a run of a model."""
 
 import math
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import onnx
 
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.info import Info
-from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import is_external
 from xoptim.graph.graph import Graph
+from xoptim.system.memory import available_memory
 from xoptim.validate.errors import RunError
 from xoptim.validate.sized import SizedModel, Sizing
-
-resource = lazy_module("resource")  # of POSIX only
 
 COPIES: Final = 2
 """Copies of the weights of a model in memory while it runs: as they are stored, and as they are packed."""
 _MOST_PACKED: Final = 1 << 28
 """Bytes of weights above which packing takes longer than the few runs of a proof gain by it."""
-_GROUPS: Final = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
-
-
-def available_memory() -> int | None:
-    """Bytes that this process can still allocate, ``None`` where the system does not report them (not Linux)."""
-    free = [size for size in (_noted("/proc/meminfo", "MemAvailable"), _left_in_limit(), *_left_in_group()) if size is not None]
-    return max(min(free), 0) if free else None
-
-
-def _left_in_group() -> list[int]:
-    """Bytes that the control group of a container still allows."""
-    pairs = [(_read(limit).strip(), _read(current).strip()) for limit, current in _GROUPS]
-    # Without a limit, the file contains the word "max".
-    return [int(limit) - int(current) for limit, current in pairs if limit.isdecimal() and current.isdecimal()]
-
-
-def _left_in_limit() -> int | None:
-    """Bytes that the limit of the process (``ulimit -d``) still allows."""
-    used = data_size()
-    if used is None:
-        return None
-    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    return None if soft == resource.RLIM_INFINITY else soft - used
-
-
-def data_size() -> int | None:
-    """Bytes of private memory that this process has reserved, ``None`` where the system does not report them."""
-    return _noted("/proc/self/status", "VmData")
-
-
-def resident_size() -> int | None:
-    """Bytes of this process in memory, ``None`` where the system does not report them."""
-    return _noted("/proc/self/status", "VmRSS")
-
-
-def _noted(path: str, field: str) -> int | None:
-    """The bytes that a field of a file of the system states in kB."""
-    return next((int(line.split()[1]) << 10 for line in _read(path).splitlines() if line.startswith(f"{field}:")), None)
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return ""
 
 
 def tensor_bytes(tensor: onnx.TensorProto) -> int:

@@ -16,10 +16,11 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import element_type, type_name
+from xoptim.system.memory import available_memory
 from xoptim.validate.errors import RunError
 from xoptim.validate.feeding import planned_batches
 from xoptim.validate.judge import Judge, compare_signatures, hollow_outputs, judge
-from xoptim.validate.memory import COPIES, MemoryNeed, available_memory, size_text
+from xoptim.validate.memory import COPIES, MemoryNeed, size_text
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.pieces import Piece, Pieces
 from xoptim.validate.reference import Reference

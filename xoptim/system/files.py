@@ -1,13 +1,23 @@
-"""Ranges of bytes of files: holes, copies made by the kernel, and writes at a position."""
+"""Files: locks, replacement, permissions, and ranges of bytes: holes, copies made by the kernel, writes at a position."""
 
 import errno
 import os
 import shutil
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
 
+from xoptim.system.optional import fcntl, msvcrt
+
+STANDARD_OUTPUT: Final = Path("/dev/stdout")
+"""The path that means standard output for the command, as ``-o -`` does, also where there is no such file."""
+MAPPING_ALIGNMENT: Final = 1 << 16 if sys.platform == "win32" else 1 << 12
+"""Files are mapped into memory from multiples of this offset on."""
+_ATTEMPTS: Final = 10
+_PAUSE: Final = 0.05  # seconds
 _CHUNK: Final = 1 << 24
 _UNSUPPORTED: Final = frozenset(
     (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EIO, errno.EBADF)
@@ -15,6 +25,45 @@ _UNSUPPORTED: Final = frozenset(
 """Errors of systems that cannot copy between two files."""
 _SEEKING: Final = Lock()
 """Held where a write is a seek and a write: Windows has no ``pwrite``."""
+
+
+def try_lock(file: int) -> bool:
+    """Lock an open file until it is closed or the process ends; returns False while another process has locked it.
+
+    Where the system has no locks (a browser), the answer is True.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif msvcrt is not None:
+            os.lseek(file, 0, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+    except OSError:
+        return False
+    return True
+
+
+def move(source: Path, target: Path) -> None:
+    """Move a file within a disk, and replace the one that is there, if any, in one step. Raises `OSError`.
+
+    Windows refuses it while a program, such as a scanner for viruses, has the old file open, mostly for a moment.
+    """
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            os.replace(source, target)
+        except PermissionError:
+            if sys.platform != "win32" or not left:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def set_permissions(path: Path, like: Path) -> None:
+    """Give a file the permissions of another one, or, when there is none, of a new file."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(like.stat().st_mode & 0o777 if like.exists() else 0o666 & ~mask)
 
 
 def is_hole(path: Path, offset: int, length: int) -> bool:

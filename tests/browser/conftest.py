@@ -1,0 +1,3 @@
+"""The browser of the tests of the report."""
+
+from tests.reporting.conftest import browser as browser

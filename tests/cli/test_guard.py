@@ -1,0 +1,69 @@
+"""A command whose process dies, and signals that its parent gets."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals are passed on with means of Linux")
+
+
+def start(code: str) -> subprocess.Popen[str]:
+    """A process that runs code as the command of a guard."""
+    start = "import os, signal, sys, time\nfrom xoptim.cli.guard import guarded, note\ndef command():\n    "
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{start}{code}\nguarded(command)"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "ended", "said"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("pass", 0, ""),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "SIGKILL, most likely for its memory; no model"),
+        ("note('loading'); os.abort()", 134, "SIGABRT at the step 'loading', most likely a defect of onnxruntime"),
+        ("sys.exit('no file')", 1, "no file"),
+    ],
+)
+def test_the_end_of_a_command(code: str, ended: int, said: str) -> None:
+    process = start(code)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == ended
+    assert said in error if said else not error
+    assert error.count("\n") == bool(said)
+
+
+@pytest.mark.parametrize(("number", "ended"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_signals_reach_the_command(number: signal.Signals, ended: int) -> None:
+    handler = f"signal.signal({int(number)}, lambda *_: sys.exit({ended}))"
+    with start(f"{handler}; print('ready', flush=True); time.sleep(60)") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(30) == ended
+
+
+def test_the_command_ends_when_its_parent_is_killed() -> None:
+    with start("print(os.getpid(), flush=True); time.sleep(60)") as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.kill()
+    for _ in range(300):
+        state = Path(f"/proc/{child}/stat")
+        if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            return
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("the command goes on")
+
+
+def test_the_one_process_of_a_thread_runs_the_command_itself() -> None:
+    """A fork would lose the threads."""
+    code = "pass\nimport threading\nthreading.Thread(target=time.sleep, args=(1,), daemon=True).start()\nparent = os.getpid()\n"
+    process = start(f"{code}def command():\n    print(os.getpid() == parent)")
+    assert process.communicate(timeout=60)[0] == "True\n"

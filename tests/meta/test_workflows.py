@@ -1,0 +1,103 @@
+"""The workflows and forms of `.github`: steps are targets of the Makefile, on all promised systems and versions."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.meta.sources import ROOT
+
+FOLDER = ROOT / ".github"
+WORKFLOWS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((FOLDER / "workflows").glob("*.yml"))}
+ELSEWHERE = ("gh issue create ",)
+"""Commands that need the service that runs the workflows."""
+
+
+def commands(text: str) -> list[str]:
+    """The commands of the steps of a workflow; each is one line."""
+    found = re.findall(r"^ +(?:- )?run: (.*?)(?: +#.*)?$", text, re.MULTILINE)
+    assert not any(each.startswith(("|", ">")) for each in found)
+    return found
+
+
+def test_there_are_workflows_for_all_that_is_promised() -> None:
+    assert {name: commands(text) for name, text in WORKFLOWS.items()}.keys() == {"ci", "nightly", "release", "site"}
+    assert {"make lint", "make types", "make test", "make oldest", "make release"} <= set(commands(WORKFLOWS["ci"]))
+    assert commands(WORKFLOWS["release"]) == ["make release"]
+    assert commands(WORKFLOWS["site"]) == ["make site"]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize("command", sorted({each for text in WORKFLOWS.values() for each in commands(text)}))
+def test_each_step_is_a_target_of_make(command: str, tmp_path: Path) -> None:
+    """Make prints the commands that it would run, as in a checkout where nothing is installed yet."""
+    if command.startswith(ELSEWHERE):
+        return
+    name, target, *settings = command.split()
+    assert (name, {setting.partition("=")[0] for setting in settings} - {"PYTHON"}) == ("make", set())
+    words = ["make", "--dry-run", "--no-print-directory", target, *settings, f"VENV={tmp_path}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (settings[0].partition("=")[2] if settings else "python3") + " -m venv" in done.stdout, "it makes an environment"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_windows_has_another_folder_of_scripts(tmp_path: Path) -> None:
+    words = ["make", "--dry-run", "quick", "OS=Windows_NT", f"VENV={tmp_path}"]
+    printed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"{tmp_path}/Scripts/python -m pytest" in printed
+    assert "/bin/" not in printed
+
+
+def test_the_versions_of_python_are_those_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [found[1] for each in project["classifiers"] if (found := re.fullmatch(r".* :: Python :: (3\.\d+)", each))]
+    (matrix,) = re.findall(r"python: \[(.*)\]", WORKFLOWS["ci"])
+    assert re.findall(r"[\d.]+", matrix) == named
+    assert project["requires-python"] == f">={named[0]}"
+    assert "os: [ubuntu-latest, macos-latest, windows-latest]" in WORKFLOWS["ci"]
+
+
+def test_rights_are_few() -> None:
+    """Each workflow reads only, jobs name what else they need; a release is uploaded without a password."""
+    for text in WORKFLOWS.values():
+        assert re.search(r"^permissions:\n  contents: read$", text, re.MULTILINE)
+        assert "secrets." not in text
+        assert text.count("actions/checkout@") == text.count("persist-credentials: false")
+        assert len(re.findall("timeout-minutes", text)) == len(re.findall("runs-on", text))
+    writes = {name: sorted(set(re.findall(r"([a-z-]+): write", text))) for name, text in WORKFLOWS.items()}
+    assert writes == {
+        "ci": [],
+        "nightly": ["issues"],
+        "release": ["attestations", "id-token"],
+        "site": ["id-token", "pages"],
+    }
+    for step in ("actions/attest-build-provenance@", "actions/attest-sbom@", "pypa/gh-action-pypi-publish@"):
+        assert step in WORKFLOWS["release"]
+
+
+def test_a_failing_nightly_build_is_reported() -> None:
+    assert "continue-on-error: true" in WORKFLOWS["nightly"]
+    assert "if: steps.tests.outcome == 'failure'" in WORKFLOWS["nightly"]
+
+
+def test_forms_ask_for_what_a_defect_needs() -> None:
+    forms = {path.stem: path.read_text(encoding="utf-8") for path in (FOLDER / "ISSUE_TEMPLATE").glob("*.yml")}
+    assert forms.keys() == {"config", "wrong-result", "crash", "missed"}
+    for name, text in forms.items():
+        if name != "config":
+            assert re.search(r"^name: .+\ndescription: .+\n(labels: .+\n)?body:\n", text)
+            ids = re.findall(r"^    id: (\S+)$", text, re.MULTILINE)
+            assert len(ids) == len(set(ids)) >= 3
+    assert "`xopt bisect" in forms["wrong-result"]
+    assert "`xopt doctor`" in forms["crash"]
+    assert "`xopt explain" in forms["missed"]
+
+
+@pytest.mark.skipif(shutil.which("actionlint") is None, reason="there is no actionlint: make workflows installs it")
+def test_actionlint_finds_nothing() -> None:
+    done = subprocess.run(["actionlint"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
