@@ -61,7 +61,7 @@ class DefaultGroup(click.Group):
                 ctx.meta[SETTINGS] = settings
         is_fast = args[:1] == [_FAST] and not Path(_FAST).exists()
         if any(word in _TUNE for word in args) and args[0] not in self.commands:
-            args = ["tune", *(word for word in args[is_fast:] if word not in _TUNE)]
+            args = ["tune", *(word for word in (args[1:] if is_fast else args) if word not in _TUNE)]
         elif is_fast:
             args = ["optimize", "--fast", *args[1:]]
         if args and args[0] not in (*self.commands, "--help", "-h", "--version"):

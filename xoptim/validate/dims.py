@@ -198,13 +198,15 @@ def assignments(
     in use, come before all others, the largest first; none is 0 then but a past.
     """
     dims = open_dimensions(specs)
-    if typical:
-        preferred = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, _typical(specs, _frozen_sizes(model))))
-        yield from (sizes for sizes in preferred if _elements(specs, sizes) <= _BUDGET)
+    preferred = _distinct(specs, fixed, _typical(specs, _frozen_sizes(model)) if typical else ())
+    preferred = [sizes for sizes in distinct(map(fitted, preferred)) if _elements(specs, sizes) <= _BUDGET]
+    yield from preferred
     candidates = _candidates(dims, _frozen_lengths(specs), _frozen_sizes(model))
     found = distinct(fitted(sizes) for sizes in _distinct(specs, fixed, candidates))
     kept = [name for name, purpose in dims.items() if typical and purpose != "past" and name not in fixed]
-    costed = [(_elements(specs, sizes), sizes) for sizes in found if all(sizes[name] for name in kept)]
+    costed = [
+        (_elements(specs, sizes), sizes) for sizes in found if all(sizes[name] for name in kept) and sizes not in preferred
+    ]
     spent = 0
     for cost, sizes in sorted(costed, key=lambda pair: max(pair[0], _CHEAP) if pair[0] else _BUDGET):
         if not spent or spent + cost <= _BUDGET:

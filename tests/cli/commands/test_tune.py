@@ -99,6 +99,17 @@ def test_json(xopt: Xopt) -> None:
     assert set(found["tried"][0]) == {"label", "verdict", "ratio", "interval", "reason"}
 
 
+def test_several_sizes(xopt: Xopt) -> None:
+    lines = xopt("tune", write(TRANSPOSES), *QUICK, "--dim", "a=3,5", "--dim", "b=2").out.splitlines()
+    assert "sizes       b=2, the geometric mean of a=3; a=5" in lines
+
+
+def test_sizes_that_are_not_given_are_typical(xopt: Xopt) -> None:
+    text = TRANSPOSES.replace("a,b", "batch,seq")
+    lines = xopt("tune", write(text), *QUICK).out.splitlines()
+    assert "sizes       batch=1, seq=128 (--dim NAME=SIZE sets others)" in lines
+
+
 def test_in_place(xopt: Xopt) -> None:
     assert xopt("tune", write(TRANSPOSES), "--in-place", *QUICK).code == 0
     assert files() == {"model.onnx", "model.onnx.session.json"}
