@@ -1,8 +1,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from onnx import TensorProto
+
 from xoptim.facts.families import SHAPE_KEEPING
-from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol, Variadic
+from xoptim.facts.kernels import has_kernel
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
 
 _KEEPING = tuple(sorted(SHAPE_KEEPING))
 
@@ -14,6 +17,7 @@ class ShapeUnaryPattern(EasyPatternOptimization):
     Why: a tensor that is read only for its shape is not computed; the others can be freed earlier.
     Refuses when:
     1. the tensor is not the first result of an operator whose result has the shape of its first operand.
+    2. the provider has no kernel for the type of the earlier tensor, such as Size for bfloat16.
     """
 
     interior = "keep"
@@ -21,6 +25,12 @@ class ShapeUnaryPattern(EasyPatternOptimization):
     def match_pattern(self, g: PatternBuilder, x: Symbol, rest: Variadic) -> Symbol:
         y = getattr(g.op, g.choice("operator", *_KEEPING))(x, rest, attributes=g.capture("given"))  # (1)
         return getattr(g.op, g.choice("reader", "Shape", "Size"))(y, attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        dtype = g.try_infer_type(m.x)
+        if dtype != TensorProto.FLOAT16 and has_kernel(g.provider, "", m.reader, dtype, g.main_opset) is False:  # (2)
+            return self.none(m.nodes[0], msg="no kernel for the type of the earlier tensor")
+        return True
 
     def apply_pattern(
         self,

@@ -113,7 +113,7 @@ class Drawing:
         return self.add("If", [condition], then_branch=graphs[0], else_branch=graphs[1])
 
     def rounds(self, x: str, width: int) -> str:
-        """A product in each round of a Loop, of which there may be none."""
+        """A product in each round of a Loop."""
         nodes = [
             helper.make_node("Identity", ["going"], ["goes"]),
             helper.make_node("MatMul", ["before", self.weights(width, width)], ["total"]),
@@ -124,7 +124,7 @@ class Drawing:
         shape: list[str | int | None] = [*"abcd"[: self.rank - 1], width]
         inputs = [ports["round"], ports["going"], _floats("before", shape)]
         body = helper.make_graph(nodes, "body", inputs, [ports["goes"], _floats("after", shape)])
-        count = self.store(np.array(self.rng.choice((0, 1, 3))))
+        count = self.store(np.array(self.rng.choice((1, 3))))
         return self.add("Loop", [count, self.store(np.array(True)), x], body=body)
 
     def rows(self, x: str, width: int, columns: int) -> str:
