@@ -1,7 +1,8 @@
-"""Sizes at the ends: above the numbers that a model is written for, and 0.
+"""Sizes at the ends: above the numbers that a model is written for, 1, and 0.
 
 Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and a Clip of a length has no
 effect.
+Axes of length 1 broadcast, and Squeeze drops them.
 An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
 are taken not to be empty unless the default set of assumptions is switched off; nor are images that a window moves over, where
 ONNX gives the result a size below 1 and onnxruntime returns a result nevertheless.
@@ -104,6 +105,11 @@ class Ends:
         """The same with batches of one, but for a batch that has grown: it costs less, and lengths meet the same numbers."""
         batches = [name for name, purpose in self._free.items() if purpose == "batch" and sizes[name] == self._base[name]]
         return self._fitted(sizes | dict.fromkeys(batches, 1))
+
+    def ones(self) -> Iterator[Sizes]:
+        """Assignments in which axes have the length 1: all, those but for batches, and batches; totals cover the others."""
+        for purposes in ((*_LENGTHS, "batch"), _LENGTHS, ("batch",)):
+            yield self._grown({name: 1 - self._base[name] for name, purpose in self._free.items() if purpose in purposes})
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""
