@@ -228,9 +228,9 @@ def _plain(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]
 
 
 def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:
-    """As `_plain`, but sequences and sides of images that have names of their own differ from each other."""
+    """As `_plain`, but batches, sequences and sides of images that have names of their own differ from each other."""
     sizes = _plain(dims, scale, lengths)
-    for purpose in ("sequence", "space"):
+    for purpose in ("batch", "sequence", "space"):
         for step, name in enumerate([name for name in dims if dims[name] == purpose and not _COUNTED.search(name)]):
             sizes[name] += step * (16 if purpose == "space" else 1)
     return sizes

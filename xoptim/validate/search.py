@@ -115,7 +115,7 @@ class Search:
         return replace(plan, source="overridden", feeds={**plan.feeds, **given})
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
-        """Add a run for each axis that is long, some with axes of 1, and one with an empty one, as the original and the budget allow."""
+        """Add runs with a long axis each, with axes of 1, and with an empty one, if the original and the budget allow them."""
         feeding = self._feeding
         ends = Ends(feeding.specs, self._sized, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
         tried = [run.sizes for run in found]
