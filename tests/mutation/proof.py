@@ -92,7 +92,7 @@ def main() -> int:
     """Entry point; the exit status is 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="of wrong models; filled first if it does not exist")
-    parser.add_argument("--count", type=int, default=10_000, help="most wrong models to judge")
+    parser.add_argument("--count", type=int, default=275, help="most wrong models to search for")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--of", default="", help="only patterns of modules whose name has this regular expression")
     chosen = parser.parse_args()

@@ -19,7 +19,7 @@ SAME = "agraph (float[batch,seq] x) => (float[batch,m] y) { y = Identity(x) }"
 SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}>
     { y = Slice(x, z, e, one) }"""
 
-LEAST = [{"batch": 1, "seq": 1}, {"batch": 2, "seq": 1}, {"batch": 1, "seq": 6}]
+LEAST = [{"batch": 1, "seq": 1}, {"batch": 1, "seq": 6}, {"batch": 2, "seq": 1}]
 SQUEEZED = "agraph (float[batch,1,seq] x) => (float y) <int64[1] a = {1}> { y = Squeeze(x, a) }"
 
 

@@ -37,6 +37,14 @@ def test_a_rewrite_that_takes_the_default_for_a_constant(text: str, name: str, s
     assert validate(parse(text), parse(constant), ValidationOptions(extremes=False)).ok
 
 
+def test_scales_of_an_image() -> None:
+    """They are tried as whole numbers: with other ones the original does not run."""
+    constant = as_constant(SCALES, "s").replace(" { y", " <float[4] s_ = {1, 1, 1, 1}> { y")
+    model = parse(SCALES, 9)
+    assert validate(model, parse(constant, 9)).status == "different"
+    assert validate(model, model).ok
+
+
 def test_constants_stay() -> None:
     """Before version 4 of the file format, an initializer that is an input is a constant; so is one that is not an input."""
     assert not list(overriding(parse(WEIGHTS, ir_version=3), 0))

@@ -43,8 +43,8 @@ def test_a_rewrite_that_rounds() -> None:
         ("random", {"batch": 2, "seq": 6}),
         ("random", {"batch": 3, "seq": 9}),
         ("random", {"batch": 1, "seq": 1}),
-        ("random", {"batch": 2, "seq": 1}),
         ("random", {"batch": 1, "seq": 6}),
+        ("random", {"batch": 2, "seq": 1}),
         ("wide", {"batch": 2, "seq": 6}),
         ("odd", {"batch": 2, "seq": 6}),
     ]
@@ -379,7 +379,7 @@ def test_files_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     onnx.save(model, tmp_path / "a.onnx")
     report = validate(tmp_path / "a.onnx", str(tmp_path / "a.onnx"), ValidationOptions(assignments=3, seed=7))
     assert report.ok
-    assert [run.seed for run in report.runs if run.dims["N"]] == [7, 8, 9]
+    assert [run.seed for run in report.runs][:3] == [7, 8, 9]
     assert report.to_json()["runs"][0]["outputs"][0]["tolerance"] == {"rtol": 4e-2, "atol": 1e-6}
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(ProviderUnavailable):

@@ -60,8 +60,8 @@ def same_numbers(
     """Run two models on the same feeds and compare the results. Feeds on which the first one cannot run are ignored.
 
     The exactness is the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and ``approximate`` promise nothing
-    about results that are not finite in the reference. Values hold what the metadata of the first model assume. ``most`` feeds suffice; ``pardon`` returns whether a difference on some
-    feeds is not a fault of the second model.
+    about results that are not finite in the reference. The values have the properties that the metadata of the first model
+    assume. ``most`` feeds suffice; ``pardon`` returns whether a difference on some feeds is not a fault of the second model.
     """
     reference = RUNTIME.load(before)
     if isinstance(reference, str):

@@ -21,6 +21,7 @@ from xoptim.validate.sized import SizedModel
 _STEP: Final = 16  # sizes grow by multiples: many models divide them by powers of two
 _CRASHING: Final = frozenset({"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"})
 """Operators whose kernels end the process when an axis is empty, instead of raising an error."""
+_MOST_ALONE: Final = 4  # axes that have the length 1 beside longer ones
 _LENGTHS: Final[tuple[Purpose, ...]] = ("sequence", "past", "space")
 _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
@@ -107,9 +108,10 @@ class Ends:
         return self._fitted(sizes | dict.fromkeys(batches, 1))
 
     def ones(self) -> Iterator[Sizes]:
-        """Assignments in which axes have the length 1: all, those but for batches, and batches; totals cover the others."""
-        for purposes in ((*_LENGTHS, "batch"), _LENGTHS, ("batch",)):
-            yield self._grown({name: 1 - self._base[name] for name, purpose in self._free.items() if purpose in purposes})
+        """Assignments in which axes have the length 1: all, then each of the first ones alone; totals cover the others."""
+        steps = {name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"}
+        yield self._grown(steps)
+        yield from (self._grown({name: steps[name]}) for name in list(steps)[:_MOST_ALONE])
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""

@@ -92,23 +92,23 @@ class Search:
         return found
 
     def _other_numbers(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
-        """Runs with zeros and large numbers, and with infinities and NaN, if they are short and the results say something."""
+        """Runs with zeros and large numbers, if the results are finite, and with infinities and NaN; only short ones."""
         feeding = self._feeding
         is_short = self._budget.estimate(self._work.of(sizes)) <= _SHORT and not self._objection(sizes)
         if not (is_short and self._options.is_by_type):
             return
         if feeding.may_be_wide and self._sized.has_any(_UNEVEN):
             wide = self._probe(sizes, run, feeding.wide_plan)
-            yield from [wide] if wide is not None and all(np.all(each) for each in map(_finite, wide.results)) else ()
+            yield from [wide] if wide is not None and all(map(_is_finite, wide.results)) else []
         if feeding.may_be_odd and self._options.exactness in ("exact", "rounding"):
             odd = self._probe(sizes, run, feeding.odd_plan)
-            yield from [odd] if odd is not None and any(np.any(each) for each in map(_finite, odd.results)) else ()
+            yield from [] if odd is None else [odd]
 
     def _overridden(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
         """Runs with other values of initializers that a caller may override, as long as the budget allows."""
         for alternatives in overriding(self._model, self._options.seed):
             plans = (partial(self._overriding, given) for given in alternatives if not self._objection(sizes))
-            yield from itertools.islice(filter(None, (self._probe(sizes, run, plan) for plan in plans)), 1)
+            yield from itertools.islice(filter(None, (self._probe(sizes, run, plan) for plan in plans)), 2)
 
     def _overriding(self, given: Mapping[str, Value], sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         plan = self._feeding.plan(sizes, run, gentle)
@@ -206,10 +206,10 @@ class Search:
                 return
 
 
-def _finite(value: Value) -> np.ndarray:
-    """Where the elements of a result are neither infinite nor NaN; of a list, for each item whether all are."""
+def _is_finite(value: Value) -> bool:
+    """Whether a result has no infinity and no NaN."""
     if isinstance(value, list):
-        return np.array([np.all(_finite(each)) for each in value], np.bool_)
+        return all(map(_is_finite, value))
     if not isinstance(value, np.ndarray) or not is_float(element_type(value.dtype)):
-        return np.ones((), np.bool_)
-    return np.isfinite(value.astype(np.float64))
+        return True
+    return bool(np.isfinite(value.astype(np.float64)).all())
