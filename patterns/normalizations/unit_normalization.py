@@ -17,7 +17,7 @@ class UnitNormalizationPattern(EasyPatternOptimization):
     What: drops the division, or LpNormalization, that gives vectors the length that they have.
     Why: embeddings are often stored normalized, and are normalized again by the model that compares them.
     Refuses when:
-    1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``), to within 1 %: by so much results may differ.
+    1. x is not assumed to hold vectors of length 1 (``--assume 'unit(x)'``), to within 1 %; results may differ by 1 %.
     2. the length is not the Euclidean one along the last axis, or its lower bound has an effect.
     """
 

@@ -31,7 +31,6 @@ class SortedReducePattern(_Sorted):
     2. the last axis is not reduced, may be empty, or the rank or the axes are unknown.
     """
 
-    phase = "specialize"
     min_opset = 11  # negative positions
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
@@ -73,7 +72,6 @@ class SortedTopKPattern(_Sorted):
     3. k is not constant, or not known to fit into the axis.
     """
 
-    phase = "specialize"
     min_opset = 11
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:

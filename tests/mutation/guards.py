@@ -18,7 +18,7 @@ from xoptim.match.rewrite import Rewrite
 
 _DECLARED: Final = ("constant_operands", "operand_types", "operand_ranks")
 _OPTIONS: Final = ("outputs", "domain", "associative", "any_order", "attributes", "name", None)
-"""Keywords of a node in a description that are no attributes or operands; `None` is ``**others``."""
+"""Keywords of a node in a description that are neither attributes nor operands; `None` is ``**others``."""
 _GUARD, _LOOSE = "__guard__", "__loose__"
 
 

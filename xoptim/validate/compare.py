@@ -5,7 +5,7 @@ The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``,
 fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` is that magnitude, and
 as a median it is not moved by a few huge elements. The rule applies to every element, so one wrong element among
 millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0 unless
-signed zeros are told apart. Integers, Booleans and strings must be equal.
+signed zeros are to differ. Integers, Booleans and strings must be equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
