@@ -374,6 +374,13 @@ def test_maps_strings_and_integers() -> None:
     assert report.runs[0].comparisons[0].output == "y[0]['a']"
 
 
+def test_a_batch_that_is_a_multiple_of_a_size() -> None:
+    """Empty outputs are no evidence: the number in a shape is tried for the batch too."""
+    text = "g (float[a,4] x) => (float[b,5,4] y) <int64[3] s = {{-1, 5, 4}}> {{ r = Reshape(x, s) y = {}(r) }}"
+    assert {5} <= {run.dims["a"] for run in check(text.format("Abs"), text.format("Abs")).runs}
+    assert check(text.format("Abs"), text.format("Relu")).status == "different"
+
+
 def test_files_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity(x) }")
     onnx.save(model, tmp_path / "a.onnx")

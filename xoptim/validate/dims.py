@@ -211,9 +211,8 @@ def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen:
     for pair in (_SCALES[:2], *((scale,) for scale in _SCALES[2:])):  # two runs by default: spread sizes if possible
         yield from (_spread(dims, scale, lengths) for scale in pair)
         yield from (_plain(dims, scale, lengths) for scale in pair)
-    for size in frozen:
-        yield _plain(dims, Scale(2, size, size, size), lengths)
-        yield _plain(dims, Scale(1, size, size, size), lengths)
+    for batch in (2, 1, None):
+        yield from (_plain(dims, Scale(batch or size, size, size, size), lengths) for size in frozen)
     for size in _EQUAL:
         yield dict.fromkeys(dims, size)
 
