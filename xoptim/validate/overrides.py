@@ -20,7 +20,7 @@ _MOST_BYTES: Final = 1 << 26
 def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Value]]]:
     """Values for the overridable initializers of a model: all weights together, then a few parameters one by one.
 
-    Each entry lists alternatives, since a model does not run with any axes or shape: the caller runs the first two that it accepts.
+    Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the first two that it accepts.
     Nothing is given for initializers in external files, or in the place of more than 64 MB.
     """
     nodes = [*model.graph.node, *(node for graph in inner_graphs(model.graph.node) for node in graph.node)]
