@@ -158,7 +158,7 @@ mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models
 
 WRONG ?= $(VENV)/wrong_models
 gate: $(VENV)/.test ## take guards out of patterns, and count the wrong models that the proof notices (WRONG=folder of them)
-	$(BIN)/python -m tests.mutation.proof $(WRONG)
+	$(BIN)/python -m tests.mutation.proof $(or $(WRONG),$(VENV)/wrong)
 
 bench: $(VENV)/.test ## measure how time grows with the size of a model, and what matching costs
 	$(BIN)/python -m benchmarks.scaling

@@ -17,6 +17,24 @@ def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
     assert [each.status for each in explain(model, "Attention", assume=["t >= 1", "finite(mask)"])] == ["matches"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "word", "body"),
+    [
+        ("SortedReduce", "sorted", "(int64[n,4] x) => (int64[n,1] y) <int64[1] a = {1}> { y = ReduceMax(x, a) }"),
+        ("SortedTopK", "sorted", "(int64[n,4] x) => (int64[n,2] y) <int64[1] k = {2}> { y, i = TopK(x, k) }"),
+        ("UnitNormalization", "unit", "(float[n,4] x) => (float[n,4] y) { y = LpNormalization(x) }"),
+    ],
+)
+def test_refusals_name_the_property_that_is_wanted(pattern: str, word: str, body: str) -> None:
+    model = parse(f"agraph {body}")
+    (found,) = explain(model, pattern)
+    assert found.status == "refused"
+    assert f"--assume '{word}(x)'" in found.reason
+    assert [each.status for each in explain(model, pattern, assume=[f"{word}(x)"])] == ["matches"]
+    small = optimize(model, patterns=f"default+{pattern}", assume=[f"{word}(x)"], verify=True)
+    assert small.graph.node[0].op_type in ("Gather", "Slice", "Identity")
+
+
 def test_nothing_is_advised_where_nothing_helps() -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { t = Transpose(x) y = Neg(t) }")
     found = explain(model, "TransposeTranspose")

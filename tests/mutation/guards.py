@@ -1,77 +1,235 @@
-"""Conditions of patterns, and the patterns without one of them."""
+"""Conditions of patterns that can be switched off, one at a time, while they run.
+
+The modules of the catalogue are compiled with a call around each condition: one that allows a match, and one before a refusal.
+The call records the conditions that refuse, and lets the one that is switched off hold.
+"""
 
 import ast
-import itertools
-from collections.abc import Iterator
-from copy import deepcopy
+import importlib.abc
+import importlib.machinery
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from xoptim.match.rewrite import Rewrite
 
 _DECLARED: Final = ("constant_operands", "operand_types", "operand_ranks")
+_OPTIONS: Final = ("outputs", "domain", "associative", "any_order", "attributes", "name", None)
+"""Keywords of a node in a description that are neither attributes nor operands; `None` is ``**others``."""
+_GUARD, _LOOSE = "__guard__", "__loose__"
 
 
-class Guard(NamedTuple):
-    """A condition of a pattern: its line, its text, and the module without it."""
+class Switch:
+    """The condition that is off, if any, and those that have refused since the set was cleared.
 
-    line: int
-    text: str
-    without: ast.Module
+    A condition has a place as its key: file, line, column, and its text.
+    """
+
+    def __init__(self) -> None:
+        self.off = ""
+        self.refused: set[str] = set()
+        self.described: set[str] = set()
+
+    def guard(self, key: str, held: bool, value: Any) -> Any:
+        """The value of a condition, or the one with which it allows a match: ``held``."""
+        if key == self.off:
+            return held
+        try:
+            refuses = bool(value) is not held
+        except ValueError:  # an array is not a condition
+            return value
+        if refuses:
+            self.refused.add(key)
+        return value
+
+    def loose(self, key: str, value: Any, anything: Any) -> Any:
+        """The value that a description asks of an attribute or operand, or any: ``ANY``, or a function that makes a symbol."""
+        self.described.add(key)
+        if key != self.off:
+            return value
+        return anything() if callable(anything) else anything
+
+    @contextmanager
+    def without(self, key: str) -> Iterator[None]:
+        """Run without one condition."""
+        self.off = key
+        try:
+            yield
+        finally:
+            self.off = ""
 
 
-def guards(tree: ast.Module) -> Iterator[Guard]:
-    """The conditions in the patterns and helpers of a module: tests before a refusal, terms of a result, declarations."""
-    places = {id(node): place for place, node in enumerate(ast.walk(tree))}
-    for statement in ast.walk(tree):
-        for condition, held in _conditions(statement):
-            copy = deepcopy(tree)
-            target = next(itertools.islice(ast.walk(copy), places[id(condition)], None))
-            without = ast.fix_missing_locations(_Without(target, held).visit(copy))
-            yield Guard(condition.lineno, ast.unparse(condition), without)
+SWITCH: Final = Switch()
 
 
-def _conditions(statement: ast.AST) -> Iterator[tuple[ast.expr, bool | None]]:
-    """The conditions of a statement, each with the value that it has where it allows a match, ``None`` for a declaration."""
-    match statement:
-        case ast.If(test=ast.BoolOp(op=ast.Or(), values=terms), body=[answer], orelse=[]) if _refuses(answer):
-            yield from ((term, False) for term in terms)
-        case ast.If(test=test, body=[answer], orelse=[]) if _refuses(answer):
-            yield test, False
-        case ast.Return(value=ast.BoolOp(op=ast.And(), values=terms)):
-            yield from ((term, True) for term in terms)
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Tuple(elts=terms)) if name in _DECLARED:
-            yield from ((term, None) for term in terms)
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys)) if name in _DECLARED:
-            yield from ((key, None) for key in keys if key is not None)
+def instrumented(source: str | bytes, place: str) -> ast.Module:
+    """The statements of a module, its conditions switchable; ``place`` begins their keys."""
+    tree = _Instrumenter(place).visit(ast.parse(source))
+    return ast.fix_missing_locations(tree)  # type: ignore[no-any-return]
+
+
+class _Instrumenter(ast.NodeTransformer):
+    """Puts a call around each condition."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._builder = ""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        outer = self._builder
+        named = (a.arg for a in node.args.args if isinstance(a.annotation, ast.Name) and a.annotation.id == "PatternBuilder")
+        self._builder = next(named, "")
+        self.generic_visit(node)
+        self._builder = outer
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.body) == 1 and _refuses(node.body[0]):
+            node.test = self._terms(node.test, False)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if _is_nothing(node.orelse):
+            node.test = self._terms(node.test, True)
+        elif _is_nothing(node.body):
+            node.test = self._terms(node.test, False)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        self.generic_visit(node)
+        node.guard = node.guard and self._terms(node.guard, True)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.ifs = [self._terms(each, True) for each in node.ifs]
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        self.generic_visit(node)
+        node.value = node.value and self._if_condition(node.value)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        node.value = self._if_condition(node.value)
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self.generic_visit(node)
+        node.body = self._if_condition(node.body)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="all" | "any" as name), args=[ast.GeneratorExp() as generator]):
+                generator.elt = self._terms(generator.elt, name == "all")
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="op"))) if self._builder:
+                node.args = [self._loosened(each, "symbol") for each in node.args]
+                for keyword in node.keywords:
+                    if keyword.arg not in _OPTIONS:
+                        keyword.value = self._loosened(keyword.value, "ANY")
+        return node
+
+    def _if_condition(self, value: ast.expr) -> ast.expr:
+        """The terms of an expression that is true or false; another one is unchanged."""
+        match value:
+            case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
+                return self._terms(value, True)
+        return value
+
+    def _terms(self, test: ast.expr, held: bool) -> ast.expr:
+        """A condition that allows a match where it has the value ``held``, each of its terms switchable."""
+        match test:
+            case ast.BoolOp(op=op, values=terms) if isinstance(op, ast.And if held else ast.Or):
+                return ast.copy_location(ast.BoolOp(op, [self._terms(term, held) for term in terms]), test)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return ast.copy_location(ast.UnaryOp(ast.Not(), self._terms(operand, not held)), test)
+            case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp()]) if name == ("all" if held else "any"):
+                return test  # its element is a condition
+        return self._call(_GUARD, test, ast.Constant(held), test)
+
+    def _loosened(self, value: ast.expr, anything: str) -> ast.expr:
+        """A constant in a description, which another one, or anything, may replace."""
+        match value:
+            case ast.Constant(value=None | str()):
+                return value
+            case ast.Constant() | ast.List() | ast.UnaryOp() | ast.Call(func=ast.Attribute(attr="any_of")):
+                return self._call(_LOOSE, value, value, ast.parse(f"{self._builder}.{anything}", mode="eval").body)
+        return value
+
+    def _call(self, name: str, at: ast.expr, *values: ast.expr) -> ast.expr:
+        key = f"{self._place}:{at.lineno}:{at.col_offset} `{_plain(ast.unparse(at))}`"
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [ast.Constant(key), *values], []), at)
+
+
+def _plain(text: str) -> str:
+    """The text of a condition without the calls around its parts."""
+    return re.sub(rf"{_GUARD}\('(?:[^'\\]|\\.)*', (?:True|False), ", "(", text)[:90]
 
 
 def _refuses(statement: ast.stmt) -> bool:
-    """Whether a statement returns None, False, or what ``self.none`` returns."""
+    """Whether a statement returns nothing, or what ``self.none`` returns, raises an error, or leaves out a candidate."""
     match statement:
-        case ast.Return(value=None | ast.Constant(value=None | False) | ast.Call(func=ast.Attribute(attr="none"))):
+        case ast.Return(value=None | ast.Call(func=ast.Attribute(attr="none"))) | ast.Raise() | ast.Continue():
+            return True
+        case ast.Return(value=value):
+            return value is not None and _is_nothing(value)
+    return False
+
+
+def _is_nothing(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=None | False | "") | ast.Tuple(elts=[]) | ast.List(elts=[]):
             return True
     return False
 
 
-class _Without(ast.NodeTransformer):
-    """Lets a condition always hold, which is still evaluated, since it may assign names; or removes a declaration."""
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a module with switchable conditions, past the files of compiled modules."""
 
-    def __init__(self, target: ast.AST, held: bool | None) -> None:
-        self.target, self.held = target, held
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return compile(instrumented(self.get_data(path), "/".join(path.rsplit("/", 2)[1:])), path, "exec")
 
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Dict) and self.target in node.keys:
-            place = node.keys.index(self.target)
-            del node.keys[place], node.values[place]
-        if node is not self.target or not isinstance(node, ast.expr):
-            return self.generic_visit(node)
-        if self.held is None:
-            return None
-        return ast.BoolOp(ast.Or() if self.held else ast.And(), [node, ast.Constant(self.held)])
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update({_GUARD: SWITCH.guard, _LOOSE: SWITCH.loose})
+        super().exec_module(module)
 
 
-def mutated(module: ModuleType, tree: ast.Module) -> ModuleType:
-    """A module like another one, made from other statements."""
-    made = ModuleType(module.__name__)
-    made.__package__, made.__file__ = module.__package__, module.__file__
-    exec(compile(tree, str(module.__file__), "exec"), made.__dict__)
-    return made
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, names: str) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if re.match(self._names, name) else None
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+            return spec
+        return None
+
+
+def switchable(names: str) -> None:
+    """Load modules whose names match a regular expression with conditions that can be switched off, from now on."""
+    sys.meta_path.insert(0, _Finder(names))
+
+
+def undeclared(pattern: type[Rewrite]) -> Iterator[tuple[str, type[Rewrite]]]:
+    """The pattern without one declared condition on an operand at a time, each with its key."""
+    for name in _DECLARED:
+        declared = getattr(pattern, name, ())
+        for operand in declared:
+            left = [each for each in declared if each != operand]
+            others = {each: declared[each] for each in left} if isinstance(declared, dict) else tuple(left)
+            yield f"{pattern.__name__}.{name} without `{operand}`", derived(pattern, {name: others})
+
+
+def derived(pattern: type[Rewrite], changes: dict[str, Any]) -> type[Rewrite]:
+    """A pattern that is traced anew, some of its attributes changed."""
+    return type(pattern.__name__, (pattern,), {"__module__": pattern.__module__, "__doc__": pattern.__doc__, **changes})

@@ -1,50 +1,107 @@
-"""Guards are found and removed, and the wrong models that come of it are judged."""
+"""Conditions are found and switched off, and the wrong models that come of it are judged."""
 
 import ast
+import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.mutation.guards import guards
-from tests.mutation.proof import judge, search
+from tests.mutation.guards import SWITCH, derived, instrumented, undeclared
+from tests.mutation.proof import judge
+from xoptim.match.pattern import PatternOptimization
 
 SOURCE = """
-class Pattern:
-    constant_operands = ("a", "b")
-    operand_ranks = {"a": 2, "b": 3}
+def match(x, y=1):
+    if (z := x) > 30 or x < 0:
+        return SELF.none()
+    if x == 1 and y:
+        return None
+    if x == 2:
+        return True
+    plain = x != 7 and y
+    kept = [each for each in (x,) if not each == 6]
+    return plain and all(each != 5 for each in kept) and z
 
-    def match(self, x):
-        if (y := x) > 3 or x < 0:
-            return self.none(x, msg="no")
-        if x == 1:
-            return None
-        if x == 2:
-            return True
-        return x and y
+def match_pattern(g: PatternBuilder, x):
+    return g.op.Relu(g.op.Add(x, 1.0), axis=[2], domain="acme", outputs=2)
 """
 
 
-def test_conditions_are_found() -> None:
-    found = list(guards(ast.parse(SOURCE)))
-    assert sorted(guard.text for guard in found) == sorted(
-        ["(y := x) > 3", "x < 0", "x == 1", "x", "y", "'a'", "'b'", "'a'", "'b'"]
+def conditions() -> list[str]:
+    """The texts of the conditions in the source."""
+    keys = re.findall(
+        r"__(?:guard|loose)__\('(s\.py:\d+:\d+ `.*?`)'", ast.unparse(instrumented(SOURCE, "s.py")).replace('"', "'")
     )
-    texts = [ast.unparse(guard.without) for guard in found]
-    assert all(text != ast.unparse(ast.parse(SOURCE)) for text in texts)
-    assert len(set(texts)) == len(texts)
-    assert any("(y := x) > 3 and False or x < 0" in text for text in texts), "a condition that assigns a name still does"
-    assert any("constant_operands = ('b',)" in text for text in texts)
-    assert any("operand_ranks = {'b': 3}" in text for text in texts)
+    return [key.partition("`")[2].removesuffix("`") for key in keys]
 
 
-@pytest.mark.filterwarnings("ignore")
+def test_conditions_are_found() -> None:
+    assert sorted(conditions()) == sorted(
+        [
+            *("(z := x) > 30", "x < 0", "x == 1 and y", "x != 7", "y", "each == 6", "plain", "each != 5", "z"),
+            *("1.0", "[2]"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "found"),
+    [
+        (5, "each != 5", 5),
+        (7, "x != 7", 7),
+        (1, "x == 1 and y", 1),
+        (-1, "x < 0", -1),
+        (31, "(z := x) > 30", 31),
+        (2, "", True),
+    ],
+)
+def test_a_condition_that_refuses_is_switched_off(value: int, text: str, found: object) -> None:
+    names: dict[str, Any] = {
+        "__guard__": SWITCH.guard,
+        "__loose__": SWITCH.loose,
+        "PatternBuilder": int,
+        "SELF": SimpleNamespace(none=lambda: None),
+    }
+    exec(compile(instrumented(SOURCE, "s.py"), "s.py", "exec"), names)
+    SWITCH.refused.clear()
+    assert text == "" or not names["match"](value)
+    keys = [key for key in SWITCH.refused if f"`{text}`" in key]
+    assert len(keys) == bool(text)
+    with SWITCH.without(keys[0] if keys else ""):
+        assert names["match"](value) == found
+    assert text == "" or not names["match"](value)
+
+
+class _Declaring(PatternOptimization):
+    """x → x"""
+
+    operand_ranks = {"a": 2, "b": 3}
+    constant_operands = ("b",)
+
+
+def test_a_declaration_is_left_out() -> None:
+    found = dict(undeclared(_Declaring))
+    assert len(found) == 3
+    ranks = found["_Declaring.operand_ranks without `a`"]
+    assert ranks.operand_ranks == {"b": 3}  # type: ignore[attr-defined]
+    assert ranks.constant_operands == ("b",)  # type: ignore[attr-defined]
+    assert found["_Declaring.constant_operands without `b`"].constant_operands == ()  # type: ignore[attr-defined]
+    assert derived(_Declaring, {}).name() == _Declaring.name()
+
+
 def test_wrong_models_are_kept_and_judged(tmp_path: Path) -> None:
-    """A pattern whose guard is gone makes wrong models; the proof notices some, and another run judges the same ones."""
-    search(tmp_path, 1, 0, "reduce_reshape$")
-    kept = sorted(path.name for path in tmp_path.iterdir())
-    assert "0.before.onnx" in kept
-    assert "0.after.onnx" in kept
-    verdicts = judge(tmp_path)
-    assert verdicts.total() == len(kept) // 2
-    assert set(verdicts) <= {"different", "equal", "not validated", "crash or no end"}
-    assert judge(tmp_path) == verdicts
+    """A pattern without a condition makes wrong models; the proof notices some, and another run judges the same ones."""
+    folder = tmp_path / "wrong"
+    command = [sys.executable, "-m", "tests.mutation.proof", str(folder), "--count", "2", "--of", "mul_add_mul$"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    kept = sorted(path.name for path in folder.iterdir())
+    assert kept[:2] == ["0000.after.onnx", "0000.before.onnx"]
+    assert f"{len(kept) // 2} wrong models, " in said
+    verdicts = [(wrong.text, verdict) for wrong, verdict in judge(folder)]
+    assert len(verdicts) == len(kept) // 2
+    assert {verdict for _, verdict in verdicts} <= {"different", "equal", "not validated", "crash or no end"}
+    assert all(" without " in text for text, _ in verdicts)

@@ -87,7 +87,7 @@ def test_large_results_are_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(runs, "_IN_MEMORY", 100_000)
     monkeypatch.setattr(ResultStore, "keep", noted)
     assert check(tmp_path, CENTRED, dims={"n": 40}).ok
-    assert [isinstance(run.feeds["x"], np.memmap) for run in kept] == [False, True]
+    assert [isinstance(run.feeds["x"], np.memmap) for run in kept[:2]] == [False, True]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4", "bool", "complex64"])

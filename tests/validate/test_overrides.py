@@ -9,6 +9,7 @@ from xoptim.validate.overrides import overriding
 WEIGHTS = "agraph (float[n,2] x, float[2] w = {0, 3}) => (float[n,2] y) { y = Add(x, w) }"
 TARGET = "agraph (float[2,4] x, int64[2] t = {4, 2}) => (float[a,b] y) { y = Reshape(x, t) }"
 AXIS = "agraph (float[2,3] x, int64[1] k = {1}) => (float[a,b] y) { y = ReduceSum(x, k) }"
+SCALES = "agraph (float[1,2,2,3] x, float[4] s = {1, 1, 1, 1}) => (float[a,b,c,d] y) { y = Upsample(x, s) }"
 CONDITION = "agraph (float[2] x, bool c = {1}) => (float[2] y) { z = Neg(x) y = Where(c, x, z) }"
 
 
@@ -34,6 +35,14 @@ def test_a_rewrite_that_takes_the_default_for_a_constant(text: str, name: str, s
     assert "initializers overridden" in report.reason
     assert validate(parse(text), parse(text)).ok
     assert validate(parse(text), parse(constant), ValidationOptions(extremes=False)).ok
+
+
+def test_scales_of_an_image() -> None:
+    """They are tried as whole numbers: with other ones the original does not run."""
+    constant = as_constant(SCALES, "s").replace(" { y", " <float[4] s_ = {1, 1, 1, 1}> { y")
+    model = parse(SCALES, 9)
+    assert validate(model, parse(constant, 9)).status == "different"
+    assert validate(model, model).ok
 
 
 def test_constants_stay() -> None:

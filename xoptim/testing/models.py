@@ -1,5 +1,6 @@
 """Models from text, and the functions to inspect and optimize them that all checks share."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from xoptim.facts.protos import inner_graphs, opset_versions, standard_domain
 from xoptim.match.rewrite import Rewrite
 
 _IR_VERSION = 10
+_METADATA = re.compile(r"<(?=metadata_props)([^<>]*)>\s*")
 INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError, RuntimeError)
 """Errors of the onnx package for wrong models; the latter two come from its C++ side."""
 
@@ -21,13 +23,15 @@ INFERENCE_ERRORS = (onnx.checker.ValidationError, onnx.shape_inference.Inference
 def parse(text: str, opset: int = 18, domains: Sequence[tuple[str, int]] = ()) -> ModelProto:
     """A model from the text of its graph, ``agraph (float[n] x) => (float[n] y) { y = Neg(x) }``, and of local functions.
 
-    The text is in ONNX's syntax without the header; otherwise `ValueError` is raised, and the message shows it.
+    The text is in ONNX's syntax without the header, but for metadata, ``<metadata_props: ["key" : "value"]>``; otherwise
+    `ValueError` is raised, and the message shows it.
     """
+    metadata, text = (f", {found[1]}", text[found.end() :]) if (found := _METADATA.match(text)) else ("", text)
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", opset), *domains)]
     version = max(_IR_VERSION, onnx.helper.find_min_ir_version_for(imports, ignore_unknown=True))
     listed = ", ".join(f'"{o.domain}" : {o.version}' for o in imports)
     try:
-        return onnx.parser.parse_model(f"<ir_version: {version}, opset_import: [{listed}]>\n{text}")
+        return onnx.parser.parse_model(f"<ir_version: {version}, opset_import: [{listed}]{metadata}>\n{text}")
     except onnx.parser.ParseError as error:
         raise ValueError(f"this is not the text of an ONNX graph:\n{text}\n{error}") from error
 

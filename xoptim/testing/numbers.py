@@ -11,10 +11,12 @@ import onnx
 from xoptim.facts.dtypes import Exactness
 from xoptim.facts.info import Shape
 from xoptim.facts.schema import WINDOWED
+from xoptim.graph.assumed import noted
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
 from xoptim.testing.models import all_nodes
 from xoptim.testing.runtime import RUNTIME, Loaded
+from xoptim.validate.assumed import hold
 from xoptim.validate.compare import ComparisonRules, compare_values
 from xoptim.validate.session import Value
 
@@ -58,8 +60,8 @@ def same_numbers(
     """Run two models on the same feeds and compare the results. Feeds on which the first one cannot run are ignored.
 
     The exactness is the promise: ``exact`` means the same bits, except of a NaN; ``finite`` and ``approximate`` promise nothing
-    about results that are not finite in the reference. ``most`` feeds suffice; ``pardon`` returns whether a difference on some
-    feeds is not a fault of the second model.
+    about results that are not finite in the reference. The values have the properties that the metadata of the first model
+    assume. ``most`` feeds suffice; ``pardon`` returns whether a difference on some feeds is not a fault of the second model.
     """
     reference = RUNTIME.load(before)
     if isinstance(reference, str):
@@ -67,7 +69,8 @@ def same_numbers(
     judged = RUNTIME.load(after)
     models = [reference] if isinstance(judged, str) else [reference, judged]
     runs, reason = 0, "no feeds"
-    for feeds, (expected, *actual) in RUNTIME.run_all(models, all_feeds, most):
+    assumed = noted(before)
+    for feeds, (expected, *actual) in RUNTIME.run_all(models, (hold(assumed, each) for each in all_feeds), most):
         if isinstance(expected, str):
             reason = reason if runs else expected
             continue

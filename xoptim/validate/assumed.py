@@ -60,7 +60,8 @@ def _is_sorted(array: np.ndarray) -> bool:
 
 
 def _sorted(array: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.sort(array, axis=-1) if array.ndim else array
+    plain = array if array.dtype.kind in "iubOSU" else np.where(np.isnan(array), np.zeros((), array.dtype), array)
+    found: np.ndarray = np.sort(plain, axis=-1) if array.ndim else plain
     return found
 
 

@@ -4,8 +4,8 @@ The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``,
 ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up in another order errs by a
 fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` is that magnitude, and
 as a median it is not moved by a few huge elements. The rule applies to every element, so one wrong element among
-millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0. Integers, Booleans
-and strings must be equal.
+millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0 unless
+signed zeros are to differ. Integers, Booleans and strings must be equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -76,6 +76,7 @@ class ComparisonRules:
     # Fraction of the elements of an integer, Boolean or string result that may differ, as ties of ArgMax and TopK make them
     allow_flips: float = 0.0
     ulp: int | None = None  # units in the last place by which floating-point results may differ; it replaces the tolerances
+    signed_zeros: bool = False  # whether -0 and 0 differ
     tf32: bool = False  # whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats
 
     def tolerance(self, element: int) -> Tolerance:
@@ -152,7 +153,20 @@ def _compare_arrays(output: str, expected: np.ndarray, actual: np.ndarray, rules
         return Comparison(output, "shape", f"shape {list(actual.shape)} instead of {list(expected.shape)}")
     if tolerance(element, "rounding") == (0.0, 0.0):
         return _compare_discrete(output, expected, actual, rules)
+    if rules.signed_zeros and expected.dtype.kind != "c":
+        places = np.argwhere(_other_zeros(expected, actual))
+        if len(places):
+            index = tuple(map(int, places[0]))
+            message = _describe(expected[index], actual[index], index, len(places), expected.size)
+            return Comparison(output, "value", message, index=index, mismatches=len(places), count=expected.size, excess=np.inf)
     return _compare_floats(output, expected, actual, rules.tolerance(element), rules.ulp)
+
+
+def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Where both numbers are 0, but of another sign."""
+    e, a = expected.astype(np.float64), actual.astype(np.float64)
+    found: np.ndarray = (e == 0) & (a == 0) & (np.signbit(e) != np.signbit(a))
+    return found
 
 
 def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> Comparison:

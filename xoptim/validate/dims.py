@@ -235,9 +235,8 @@ def _candidates(dims: Mapping[str, Purpose], lengths: Mapping[str, int], frozen:
     for pair in (_SCALES[:2], *((scale,) for scale in _SCALES[2:])):  # two runs by default: spread sizes if possible
         yield from (_spread(dims, scale, lengths) for scale in pair)
         yield from (_plain(dims, scale, lengths) for scale in pair)
-    for size in frozen:
-        yield _plain(dims, Scale(2, size, size, size), lengths)
-        yield _plain(dims, Scale(1, size, size, size), lengths)
+    for batch in (2, 1, None):
+        yield from (_plain(dims, Scale(batch or size, size, size, size), lengths) for size in frozen)
     for size in _EQUAL:
         yield dict.fromkeys(dims, size)
 
@@ -278,9 +277,9 @@ def _plain(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]
 
 
 def _spread(dims: Mapping[str, Purpose], scale: Scale, lengths: Mapping[str, int]) -> Sizes:
-    """As `_plain`, but sequences and sides of images that have names of their own differ from each other."""
+    """As `_plain`, but batches, sequences and sides of images that have names of their own differ from each other."""
     sizes = _plain(dims, scale, lengths)
-    for purpose in ("sequence", "space"):
+    for purpose in ("batch", "sequence", "space"):
         for step, name in enumerate([name for name in dims if dims[name] == purpose and not _COUNTED.search(name)]):
             sizes[name] += step * (16 if purpose == "space" else 1)
     return sizes

@@ -1,7 +1,8 @@
-"""Sizes at the ends: above the numbers that a model is written for, and 0.
+"""Sizes at the ends: above the numbers that a model is written for, 1, and 0.
 
 Some rewrites are right for small sizes only: a Slice that ends at 512 takes all of 9 positions, and a Clip of a length has no
 effect.
+Axes of length 1 broadcast, and Squeeze drops them.
 An empty axis is the other end, such as the past of a decoder at its first step. The first two axes of inputs, batch and length,
 are taken not to be empty unless the default set of assumptions is switched off; nor are images that a window moves over, where
 ONNX gives the result a size below 1 and onnxruntime returns a result nevertheless.
@@ -20,6 +21,7 @@ from xoptim.validate.sized import SizedModel
 _STEP: Final = 16  # sizes grow by multiples: many models divide them by powers of two
 _CRASHING: Final = frozenset({"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"})
 """Operators whose kernels end the process when an axis is empty, instead of raising an error."""
+_MOST_ALONE: Final = 4  # axes that have the length 1 beside longer ones
 _LENGTHS: Final[tuple[Purpose, ...]] = ("sequence", "past", "space")
 _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
 
@@ -104,6 +106,12 @@ class Ends:
         """The same with batches of one, but for a batch that has grown: it costs less, and lengths meet the same numbers."""
         batches = [name for name, purpose in self._free.items() if purpose == "batch" and sizes[name] == self._base[name]]
         return self._fitted(sizes | dict.fromkeys(batches, 1))
+
+    def ones(self) -> Iterator[Sizes]:
+        """Assignments in which axes have the length 1: all, then each of the first ones alone; totals cover the others."""
+        steps = {name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"}
+        yield self._grown(steps)
+        yield from (self._grown({name: steps[name]}) for name in list(steps)[:_MOST_ALONE])
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""

@@ -16,7 +16,7 @@ from xoptim.graph.assumed import assumed_of
 from xoptim.validate.assumed import check_sizes, check_values, hold
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
 from xoptim.validate.errors import ChoiceError, FeedError
-from xoptim.validate.feeds import Style, has_daring_values, has_free_numbers, make_feeds
+from xoptim.validate.feeds import Style, has_daring_values, has_free_floats, has_free_numbers, make_feeds
 from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import graph_inputs
@@ -103,6 +103,7 @@ class Feeding:
         # whether values are gentle, in the order of attempts
         self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
         self.may_be_wide = has_free_numbers(self.random, self.uses)
+        self.may_be_odd = has_free_floats(self.random, self.uses)
         self.wanted = options.assignments if self.random else 1  # number of runs, without those at the ends
 
     def assignments(self) -> Iterator[Sizes]:
@@ -118,7 +119,13 @@ class Feeding:
     def wide_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         """The same with zeros and large numbers among the values."""
         seed = self.options.seed + run
-        return RunPlan("wide", sizes, seed, self._values(sizes, seed, Style(run, gentle, wide=True)))
+        return RunPlan("wide", sizes, seed, self._values(sizes, seed, Style(run, gentle, numbers="wide")))
+
+    def odd_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        """The same with NaN and infinities, and with the ends of the type and -0 where rewrites are exact."""
+        seed = self.options.seed + run
+        style = Style(run, gentle, numbers="odd" if self.options.exactness == "exact" else "holes")
+        return RunPlan("odd", sizes, seed, self._values(sizes, seed, style))
 
     def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
         """The given values, and random ones that hold what is assumed."""

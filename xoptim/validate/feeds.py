@@ -1,8 +1,9 @@
 """Values for the inputs of a model: random, repeatable, and in the range that the model accepts."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
@@ -18,20 +19,26 @@ _CONSTANTS: Final = {"zero": 0, "one": 1, "count": 3, "all": _BEYOND}
 _SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8 bits
 _WIDE_INTEGER: Final = 1 << 11  # the same where values are wide; more may be the size of a result that fills the memory
 _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)  # factors; larger ones overflow in too many models
+_FEW: Final = 64  # elements of a tensor in which odd numbers are anywhere
+_HOLES: Final = (np.nan, np.inf, -np.inf)
 _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
+
+
+Numbers: TypeAlias = Literal["moderate", "wide", "holes", "odd"]
 
 
 class Style(NamedTuple):
     """The range of the values.
 
     Masks hide a tail in run 0 of the assignments, then anything; ``gentle`` masks hide nothing, and gentle integers are small
-    and not negative. Where values are ``wide``, some free numbers are 0 and others are large, as a Clip or a comparison with a
-    number needs them to have an effect.
+    and not negative. Free ``numbers`` that are ``wide`` are 0 in some places and large in others, as a Clip or a comparison
+    needs them to have an effect; ``holes`` are NaN and infinities; ``odd`` numbers are, besides, the largest and smallest ones
+    of the type, and -0.
     """
 
     run: int = 0
     gentle: bool = False
-    wide: bool = False
+    numbers: Numbers = "moderate"
 
 
 def make_feeds(
@@ -52,6 +59,11 @@ def has_free_numbers(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) 
 
 def _may_be_wide(element: int) -> bool:
     return bits(element) > 8 and (is_float(element) or is_integer(element))
+
+
+def has_free_floats(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
+    """Whether odd numbers and holes would differ from the others."""
+    return has_free_numbers([spec for spec in specs if is_float(spec.element_type)], uses)
 
 
 def has_daring_values(specs: Sequence[InputSpec], uses: Mapping[str, InputKind]) -> bool:
@@ -156,7 +168,9 @@ def _free(element: int, kind: str, shape: tuple[int, ...], rng: np.random.Genera
     if kind == "unit":
         return rng.uniform(-0.95, 0.95, shape)
     numbers = rng.standard_normal(shape)
-    return _widened(numbers, rng) if style.wide and _may_be_wide(element) else numbers
+    if style.numbers == "moderate" or not _may_be_wide(element):
+        return numbers
+    return _widened(numbers, rng) if style.numbers == "wide" else _with_odd(numbers, element, rng, style)
 
 
 def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -166,10 +180,22 @@ def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return widened
 
 
+def _with_odd(numbers: np.ndarray, element: int, rng: np.random.Generator, style: Style) -> np.ndarray:
+    """Numbers with odd ones among them, the first half of a large tensor without: a sum with NaN hides all others."""
+    info = ml_dtypes.finfo(numpy_dtype(element))  # type: ignore[no-untyped-call]
+    ends = (-0.0, float(info.max), float(info.tiny), -float(info.max), 0.0)
+    odd = _HOLES if style.numbers == "holes" else (*_HOLES, *ends)
+    clean = numbers.size // 2 if numbers.size > _FEW else 0
+    places = clean + rng.permutation(numbers.size - clean)[: max(len(odd), numbers.size // 8)]
+    found = numbers.reshape(-1)
+    found[places] = np.resize(odd, places.size)
+    return found.reshape(numbers.shape)
+
+
 def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, style: Style) -> np.ndarray:
     """The whole range of types up to 8 bits, small numbers of wider ones, of both signs where there are two."""
     width = bits(element)
-    reach = 1 << width if width <= 8 else _WIDE_INTEGER if style.wide else _SMALL_INTEGER
+    reach = 1 << width if width <= 8 else _WIDE_INTEGER if style.numbers == "wide" else _SMALL_INTEGER
     low = -reach // 2 if is_signed_integer(element) else 0
     high = low + reach
     return rng.integers(0, min(high, _SMALL_INTEGER), shape) if style.gentle else rng.integers(low, high, shape)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from xoptim.facts.protos import inner_graphs
-from xoptim.validate.compare import Comparison, compare_values
+from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
 from xoptim.validate.error_bins import ErrorBin, add_bins, explains
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.noise import NoisyModel
@@ -69,7 +69,9 @@ def _where(sizes: Mapping[str, int]) -> str:
 
 
 def _values(run: RunPlan | RunReport) -> str:
-    return {"overridden": ", initializers overridden", "wide": ", large numbers and zeros"}.get(run.source, "")
+    return {"overridden": ", initializers overridden", "wide": ", large numbers and zeros", "odd": ", NaN and infinities"}.get(
+        run.source, ""
+    )
 
 
 def compare_signatures(expected: Signature, actual: Signature, *, fewer_inputs: bool = False) -> tuple[Comparison, ...]:
@@ -99,7 +101,8 @@ def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session,
     start = time.perf_counter()
     results = candidate.run(run.feeds)
     seconds = time.perf_counter() - start
-    compared = _compare_results(outputs, run.results, results, options)
+    rules = replace(options.rules, signed_zeros=run.source == "odd" and options.exactness == "exact")
+    compared = _compare_results(outputs, run.results, results, rules)
     is_coarse = run.source == "wide" and options.considers_noise
     return RunReport(
         run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared, is_probe=run.is_probe, is_coarse=is_coarse
@@ -107,10 +110,10 @@ def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session,
 
 
 def _compare_results(
-    outputs: Sequence[Port], expected: Sequence[Value], actual: Sequence[Value], options: ValidationOptions
+    outputs: Sequence[Port], expected: Sequence[Value], actual: Sequence[Value], rules: ComparisonRules
 ) -> tuple[Comparison, ...]:
     triples = zip(outputs, expected, actual, strict=True)
-    return tuple(c for port, e, a in triples for c in compare_values(port.name, e, a, options.rules))
+    return tuple(c for port, e, a in triples for c in compare_values(port.name, e, a, rules))
 
 
 def hollow_outputs(runs: Sequence[RunReport]) -> set[str]:
@@ -209,7 +212,7 @@ class Judge:
         """The output in which a new session of the original breaks a rule, ``""`` when there is none."""
         run, options = reference.runs[index], self._options
         results = Session(reference.proto, reference.settings, base_dir=reference.base_dir).run(run.feeds)
-        again = _compare_results(reference.outputs, run.results, results, options)
+        again = _compare_results(reference.outputs, run.results, results, options.rules)
         return next((f"output {c.output!r}: {c.message}" for c in again if not c.ok), "")
 
     def _measure_noise(self, reference: Reference, broken: Sequence[int]) -> None:
@@ -223,7 +226,7 @@ class Judge:
                 for index in broken:
                     run = reference.runs[index]
                     moved = session.run(model.feeds(run.feeds, rng))
-                    for c in _compare_results(reference.outputs, run.results, moved, self._options):
+                    for c in _compare_results(reference.outputs, run.results, moved, self._options.rules):
                         add_bins(levels[index].setdefault(c.output, {}), iter(c.error_bins.items()))
                     self.runs[index] = replace(self.runs[index], noise=self._noise(self.runs[index], levels[index]))
                 if all(self.runs[index].is_accepted() for index in broken):

@@ -121,7 +121,7 @@ class ValidationOptions(RunValues):
     def rules(self) -> ComparisonRules:
         """The rules of equality; only CUDA rounds to TF32."""
         tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
-        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, tf32)
+        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, tf32=tf32)
 
     @property
     def settings(self) -> SessionSettings:

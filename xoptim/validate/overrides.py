@@ -20,7 +20,7 @@ _MOST_BYTES: Final = 1 << 26
 def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Value]]]:
     """Values for the overridable initializers of a model: all weights together, then a few parameters one by one.
 
-    Each entry lists alternatives, since a model does not run with any axes or shape: the caller runs the first that it accepts.
+    Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the first two that it accepts.
     Nothing is given for initializers in external files, or in the place of more than 64 MB.
     """
     nodes = [*model.graph.node, *(node for graph in inner_graphs(model.graph.node) for node in graph.node)]
@@ -34,7 +34,8 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
     arrays = {tensor.name: tensor_array(tensor, None) for tensor in tensors}
     weights = [t.name for t in tensors if is_float(t.data_type) or arrays[t.name].size > _FEW]
     if weights:
-        yield [{name: _other_weights(arrays[name], rng) for name in weights}]
+        # Scales of images must be whole numbers where operators multiply sizes by them: a multiple is the second choice.
+        yield [{name: other(arrays[name], rng) for name in weights} for other in (_other_weights, _multiples)]
     for name in [name for name in arrays if name not in weights][:_MOST_PARAMETERS]:
         yield [{name: other} for other in _other_parameters(arrays[name])]
 
@@ -48,6 +49,10 @@ def _other_weights(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     scale = np.max(np.abs(wide), initial=0, where=np.isfinite(wide)) or 1.0
     wide = np.where(wide == 0, scale, wide) * rng.uniform(0.5, 1.5, array.shape)
     return np.asarray(wide).astype(array.dtype)
+
+
+def _multiples(array: np.ndarray, _: np.random.Generator) -> np.ndarray:
+    return array if array.dtype.kind in "biuOSU" else np.asarray(array.astype(np.float64) * 3).astype(array.dtype)
 
 
 def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:

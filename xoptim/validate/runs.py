@@ -10,9 +10,9 @@ import numpy as np
 from xoptim.validate.dims import Sizes
 from xoptim.validate.session import Session, Value
 
-FeedSource: TypeAlias = Literal["random", "given", "test data", "overridden", "wide"]
+FeedSource: TypeAlias = Literal["random", "given", "test data", "overridden", "wide", "odd"]
 """``overridden``: random values, and others than the stored ones for initializers that a caller may override; ``wide``: random
-ones, zeros and large numbers among them."""
+ones, zeros and large numbers among them; ``odd``: NaN and infinities among them."""
 
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
 

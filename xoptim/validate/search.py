@@ -92,30 +92,34 @@ class Search:
         if feeding.wanted > 1 and self._options.extremes:
             self._add_ends(found)
         if self._options.assignments > 1 and self._options.extremes:
-            found += [*self._overridden(found[0].sizes, len(found)), *self._wide(found[0].sizes, len(found))]
+            found += [*self._overridden(found[0].sizes, len(found)), *self._other_numbers(found[0].sizes, len(found))]
         return found
 
-    def _wide(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
-        """A run with zeros and large numbers, if it is short and gives finite numbers: others say nothing."""
+    def _other_numbers(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
+        """Runs with zeros and large numbers, if the results are finite, and with infinities and NaN; only short ones."""
+        feeding = self._feeding
         is_short = self._budget.estimate(self._work.of(sizes)) <= _SHORT and not self._objection(sizes)
-        if not (is_short and self._options.is_by_type and self._feeding.may_be_wide and self._sized.has_any(_UNEVEN)):
+        if not (is_short and self._options.is_by_type):
             return
-        made = self._probe(sizes, run, self._feeding.wide_plan)
-        if made is not None and all(map(_is_finite, made.results)):
-            yield made
+        if feeding.may_be_wide and self._sized.has_any(_UNEVEN):
+            wide = self._probe(sizes, run, feeding.wide_plan)
+            yield from [wide] if wide is not None and all(map(_is_finite, wide.results)) else []
+        if feeding.may_be_odd and self._options.exactness in ("exact", "rounding"):
+            odd = self._probe(sizes, run, feeding.odd_plan)
+            yield from [] if odd is None else [odd]
 
     def _overridden(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
         """Runs with other values of initializers that a caller may override, as long as the budget allows."""
         for alternatives in overriding(self._model, self._options.seed):
             plans = (partial(self._overriding, given) for given in alternatives if not self._objection(sizes))
-            yield from itertools.islice(filter(None, (self._probe(sizes, run, plan) for plan in plans)), 1)
+            yield from itertools.islice(filter(None, (self._probe(sizes, run, plan) for plan in plans)), 2)
 
     def _overriding(self, given: Mapping[str, Value], sizes: Sizes, run: int, gentle: bool) -> RunPlan:
         plan = self._feeding.plan(sizes, run, gentle)
         return replace(plan, source="overridden", feeds={**plan.feeds, **given})
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
-        """Add a run for each axis, as long as the original and the budget allow, and one with an empty axis."""
+        """Add runs with a long axis each, with axes of 1, and with an empty one, if the original and the budget allow them."""
         feeding = self._feeding
         ends = Ends(feeding.specs, self._sized, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
         tried = [run.sizes for run in found]
@@ -124,8 +128,12 @@ class Search:
             if run is not None:
                 tried.append(run.sizes)
                 found.append(run)
-        empties = (self._probe(sizes, len(tried) + 1) for sizes in ends.empty() if sizes not in tried)
-        found += [run for run in [next(filter(None, empties), None)] if run is not None]
+        for wanted in (*([sizes] for sizes in ends.ones()), ends.empty()):
+            allowed = (sizes for sizes in wanted if sizes not in tried and not self._objection(sizes))
+            made = next(filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None)
+            if made is not None:
+                tried.append(made.sizes)
+                found.append(made)
 
     def _largest(self, ends: Ends, rungs: Sequence[Sequence[Sizes]], tried: Sequence[Sizes]) -> ReferenceRun | None:
         """A run with the largest sizes of an axis that the original accepts, by bisection of the candidates."""

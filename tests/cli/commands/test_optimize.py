@@ -228,7 +228,7 @@ def test_json(xopt: Xopt) -> None:
     (report,) = summary["validation"]
     assert report.keys() == REPORT_KEYS
     assert (report["status"], report["providers"]) == ("equal", ["cpu"])
-    assert len(report["runs"]) == 2
+    assert len(report["runs"]) == 6
     assert all(run.keys() == RUN_KEYS and run["dims"].keys() == {"a", "b"} for run in report["runs"])
     assert report["runs"][0]["dims"] != report["runs"][1]["dims"]
 
@@ -289,7 +289,7 @@ def test_summary(xopt: Xopt) -> None:
     assert " ".join(rows["patterns"]) == "patterns TransposeTranspose 1"
     assert re.fullmatch(r"size +\d+ B → \d+ B", " ".join(rows["size"]))
     assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s, validating \d+\.\d\d s", " ".join(rows["time"]))
-    assert " ".join(rows["validation"]) == "validation cpu: equal: 1 output in 2 runs, no difference"
+    assert " ".join(rows["validation"]) == "validation cpu: equal: 1 output in 6 runs, no difference"
     assert " ".join(rows["tolerance"]) == "tolerance rtol 0, atol 0 (patterns used are exact)"
     assert rows["written"] == ["written", "model.opt.onnx"]
 
