@@ -7,8 +7,8 @@
 The tests of a peer come with its sources (``pip download --no-binary :all:``, or a checkout). While they run, each model that
 the peer optimizes is written before and after, ``PAIRS/PEER/DIGEST.before.onnx`` and ``DIGEST.after.onnx``; of several results
 of a model the shortest one is kept. A pair counts if both models have the same inputs and outputs and compute the same numbers.
-Standard operators are compared with standard ones: operators of onnxruntime are allowed where the peer's result has some. Nodes of
-subgraphs and functions count, nodes ``Constant`` do not.
+Standard operators are compared with standard ones: operators of onnxruntime are allowed where the peer's result has some.
+Nodes of subgraphs and functions count, nodes ``Constant`` do not.
 """
 
 import argparse
