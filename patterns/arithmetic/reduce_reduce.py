@@ -17,7 +17,8 @@ class ReduceReducePattern(EasyPatternOptimization):
     Why: measured 3 times faster on onnxruntime's CPU provider.
     Refuses when:
     1. the shape of x is not known, or an axis may be empty: onnxruntime gives results of other ranks then.
-    2. one of the reductions keeps the axes and the other one does not, or its axes are not constants.
+    2. the axes of a reduction are not constants, or only one of them keeps its axes: the first one, and not all of these are
+       among those of the second one, or the second one.
     3. the numbers are integers, which onnxruntime sums with rounding.
     """
 
@@ -27,8 +28,8 @@ class ReduceReducePattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         reduce = getattr(g.op, g.choice("operator", *_OPERATORS))
-        kept = g.capture("keepdims")  # (2)
-        return reduce(reduce(x, axes=g.capture("first", bool), keepdims=kept), axes=g.capture("second", bool), keepdims=kept)
+        inner = reduce(x, axes=g.capture("first", bool), keepdims=g.capture("kept"))
+        return reduce(inner, axes=g.capture("second", bool), keepdims=g.capture("keepdims"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape = g.try_infer_shape(m.x)
@@ -38,8 +39,11 @@ class ReduceReducePattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg=reason)
         rank = len(shape)
         first = {axis % rank for axis in m.first}
-        left = range(rank) if m.keepdims else [axis for axis in range(rank) if axis not in first]
-        return m.derive(axes=sorted(first.union(left[axis] for axis in m.second)))
+        left = range(rank) if m.kept else [axis for axis in range(rank) if axis not in first]
+        second = {left[axis] for axis in m.second}
+        if m.kept != m.keepdims and not (m.kept and first <= second):  # (2)
+            return self.none(m.nodes[1], msg="one reduction keeps its axes")
+        return m.derive(axes=sorted(first | second))
 
     def apply_pattern(self, g: PatternRewriter, x: str, operator: str, axes: list[int], keepdims: int) -> str:
         return str(getattr(g.op, operator)(x, axes=axes, keepdims=keepdims))
@@ -51,4 +55,7 @@ class ReduceReducePattern(EasyPatternOptimization):
         "agraph (float[2,3,4] x) => (float[1,3,1] y) <int64[1] i = {0}, int64[1] j = {-1}> "
         "{ t = ReduceSum(x, i) y = ReduceSum(t, j) }",
         "<int64[2] i = {0, 2}> { y = ReduceSum(x, i) }",
+        "agraph (float[2,3,4] x) => (float[2] y) <int64[1] i = {2}, int64[2] j = {1, -1}> "
+        "{ t = ReduceSum(x, i) y = ReduceSum <keepdims = 0> (t, j) }",
+        "<int64[2] j = {1, 2}> { y = ReduceSum <keepdims = 0> (x, j) }",
     )

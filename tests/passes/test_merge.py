@@ -36,6 +36,8 @@ def merged(text: str | onnx.ModelProto, opset: int = 18) -> onnx.ModelProto:
         ("a = Neg(x) y = Neg(x) b = Abs(a) c = Abs(y) d = Sub(b, c)", 1),
         ("a = RandomNormalLike(x) b = RandomNormalLike(x) y = Sub(a, b)", 3),
         ("a = Dropout(x) b = Dropout(x) y = Sub(a, b)", 3),
+        ("a = Clip(x) b = Clip(x, , ) y = Sub(a, b)", 2),
+        ("u = ReduceMax <keepdims = 0> (z) a = Clip(x, , u) b = Clip(x, u, ) y = Sub(a, b)", 4),
     ],
 )
 def test_equal_nodes(nodes: str, count: int) -> None:

@@ -88,6 +88,19 @@ THEME = Theme(
             "Trilu",
             ("TriluMul",),
         ),
+        Row(
+            "Max(x, a, b), constants a and b → Max(x, the larger of a and b)",
+            "agraph (float[a,4] x) => (float[a,4] y) <float[4] i = {1, 2, 3, 4}, float o = {2}> { y = Max(i, x, o) }",
+            "Max",
+            ("MaxConstants",),
+        ),
+        Row(
+            "Max(Min(x, a, b), c) → Clip(x, c, the smaller of a and b)",
+            "agraph (float[a,4] x) => (float[a,4] y) <float i = {1}, float j = {6}, float o = {-2}> { t = Min(x, i, j) "
+            "y = Max(t, o) }",
+            "Clip",
+            ("MaxConstants", "MaxMin"),
+        ),
     ),
     refused=(
         Refused(

@@ -10,6 +10,7 @@ import onnx
 import xoptim
 from tests.reach import choices, flow, kernels, movement, parts, products, sizes, traditional, whole
 from tests.reach.rows import Row, Theme
+from tests.reach.suites import section
 from tests.support import parse
 from xoptim.engine.events import Application
 
@@ -75,7 +76,7 @@ def page() -> str:
         if theme.refused:
             lines = [f"| {_cell(row.rewrite)} | {_cell(row.reason)} |\n" for row in theme.refused]
             parts.append(f"\n| not done | reason |\n|---|---|\n{''.join(lines)}")
-    return "".join(parts)
+    return "".join([*parts, section()])
 
 
 def _cell(words: str) -> str:

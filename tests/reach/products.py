@@ -189,6 +189,13 @@ THEME = Theme(
             ("PadsAdd",),
         ),
         Row(
+            "ReduceSum(ReduceSum(x, 2), (1, 2)), of which only the last drops axes → ReduceSum(x, (1, 2))",
+            "agraph (float[2,3,4] x) => (float[2] y) <int64[1] i = {2}, int64[2] j = {1, 2}> { t = ReduceSum(x, i) "
+            "y = ReduceSum <keepdims = 0> (t, j) }",
+            "ReduceSum",
+            ("ReduceReduce",),
+        ),
+        Row(
             "ReduceSum(ReduceSum(x, 1), 1) of a batch of any size → ReduceSum(x, (1, 2))",
             "agraph (float[n,3,4,5] x) => (float[n,5] y) <int64[1] i = {1}> "
             "{ t = ReduceSum <keepdims = 0> (x, i) y = ReduceSum <keepdims = 0> (t, i) }",

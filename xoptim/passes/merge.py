@@ -134,6 +134,8 @@ def _key(node: Node, inputs: tuple[str, ...], former: Mapping[str, str]) -> tupl
     """The same for all nodes with the operator and the operands of a node."""
     if former:
         inputs = tuple(former.get(name, name) for name in inputs)
+    while inputs and not inputs[-1]:  # an optional operand may be left out, or be empty
+        inputs = inputs[:-1]
     if len(inputs) == 2 and inputs[0] > inputs[1] and is_commutative(node.op_type, node.domain):
         inputs = (inputs[1], inputs[0])
     return node.op_type, node.domain, inputs

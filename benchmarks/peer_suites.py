@@ -1,0 +1,235 @@
+"""Compares xoptim with other optimizers on the models of their own tests.
+
+    python -m benchmarks.peer_suites record onnxslim PAIRS onnxslim/tests -q     # arguments of pytest
+    python -m benchmarks.peer_suites generate PAIRS onnxruntime/test/testdata    # scripts that write models
+    python -m benchmarks.peer_suites count PAIRS
+
+The tests of a peer come with its sources (``pip download --no-binary :all:``, or a checkout). While they run, each model that
+the peer optimizes is written before and after, ``PAIRS/PEER/DIGEST.before.onnx`` and ``DIGEST.after.onnx``; of several results
+of a model the shortest one is kept. A pair counts if both models have the same inputs and outputs and compute the same numbers.
+Standard operators are compared with standard ones: operators of onnxruntime are allowed where the peer's result has some.
+Nodes of subgraphs and functions count, nodes ``Constant`` do not.
+"""
+
+import argparse
+import contextlib
+import importlib
+import io
+import json
+import os
+import pathlib
+import runpy
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import onnx
+
+import xoptim
+from benchmarks.process import apart
+from benchmarks.tools import offline
+
+ENTRIES: Final = {
+    "onnxsim": ("onnxsim", "simplify"),
+    "onnxslim": ("onnxslim", "slim"),
+    "onnxoptimizer": ("onnxoptimizer", "optimize"),
+    "onnxscript": ("onnxscript.optimizer", "optimize"),
+    "transformers": ("onnxruntime.transformers.optimizer", "optimize_model"),
+}
+"""The function of each peer that takes a model and returns one: module and name."""
+STANDARD: Final = ("", "ai.onnx", "ai.onnx.ml")
+LARGEST: Final = 100_000_000
+"""Bytes of a model that is left out."""
+
+
+def record(peer: str, target: pathlib.Path, arguments: list[str]) -> None:
+    """Run the tests of a peer and write the models that it optimizes."""
+    import pytest
+
+    module, name = ENTRIES[peer]
+    owner = importlib.import_module(module)
+    optimize = getattr(owner, name)
+
+    def recorded(model: Any, *given: Any, **options: Any) -> Any:
+        before = _proto(model, copied=True)
+        result = optimize(model, *given, **options)
+        _keep(target / peer, before, _proto(result, copied=False), os.environ.get("PYTEST_CURRENT_TEST", ""))
+        return result
+
+    setattr(owner, name, recorded)
+    given = [str(pathlib.Path(each).resolve()) if pathlib.Path(each).exists() else each for each in arguments]
+    with _scratch():  # tests leave models behind
+        pytest.main(["-c", os.devnull, "-p", "no:cacheprovider", *given])
+
+
+def generate(target: pathlib.Path, folder: pathlib.Path) -> None:
+    """Run scripts that save models, and let onnxruntime optimize each."""
+    save = onnx.save
+
+    def saved(model: onnx.ModelProto, *given: Any, **options: Any) -> None:
+        with contextlib.suppress(Exception):  # onnxruntime does not load every model
+            _keep(target / "onnxruntime", model, offline(model), str(script.relative_to(folder)))
+        save(model, *given, **options)
+
+    onnx.save = onnx.save_model = saved  # type: ignore[assignment]
+    for script in sorted(folder.rglob("*.py")):
+        with _scratch(), contextlib.suppress(Exception, SystemExit):
+            sys.argv = [script.name]
+            runpy.run_path(str(script), run_name="__main__")
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        yield
+
+
+def _proto(model: Any, *, copied: bool) -> onnx.ModelProto | None:
+    model = model[0] if isinstance(model, tuple) else getattr(model, "model", model)
+    if isinstance(model, (str, os.PathLike)):
+        return onnx.load(model)
+    if not isinstance(model, onnx.ModelProto):
+        return None
+    return onnx.ModelProto.FromString(model.SerializeToString()) if copied else model
+
+
+def _keep(folder: pathlib.Path, before: onnx.ModelProto | None, after: onnx.ModelProto | None, test: str) -> None:
+    if before is None or after is None or not before.graph.node or before.ByteSize() > LARGEST or after.ByteSize() > LARGEST:
+        return
+    content = before.SerializeToString(deterministic=True)
+    place = folder / sha256(content).hexdigest()[:12]
+    kept = place.with_suffix(".after.onnx")
+    if kept.exists() and operators(onnx.load(kept)).total() <= operators(after).total():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    place.with_suffix(".before.onnx").write_bytes(content)
+    kept.write_bytes(after.SerializeToString())
+    place.with_suffix(".txt").write_text(test, encoding="utf-8")
+
+
+def operators(model: onnx.ModelProto) -> Counter[str]:
+    """How often each operator occurs, those of subgraphs and functions included."""
+    found: Counter[str] = Counter()
+    graphs: list[Any] = [model.graph, *model.functions]
+    while graphs:
+        for node in graphs.pop().node:
+            found[f"{node.domain}.{node.op_type}" if node.domain not in STANDARD else node.op_type] += 1
+            graphs += [graph for a in node.attribute for graph in ([a.g] if a.HasField("g") else a.graphs)]
+    del found["Constant"]
+    return found
+
+
+def _interface(model: onnx.ModelProto) -> list[str]:
+    weights = {each.name for each in model.graph.initializer}
+    values = [each for each in model.graph.input if each.name not in weights], model.graph.output
+    return [repr([(each.name, each.type.tensor_type.elem_type) for each in side]) for side in values]
+
+
+def _settings(before: onnx.ModelProto, fused: bool) -> Iterator[dict[str, Any]]:
+    for inline in {False, bool(before.functions)}:
+        for patterns in ("default", "default+onnxruntime") if fused else ("default",):
+            for opset in (None, "newest"):
+                yield {"patterns": patterns, "opset": opset, "inline": inline}
+
+
+def judge(before: pathlib.Path) -> dict[str, Any]:
+    """Both results of a model: ``verdict`` (why it does not count, or which has fewer nodes), and the operators of each."""
+    original, peer = onnx.load(before), onnx.load(str(before).replace(".before.", ".after."))
+    if _interface(original) != _interface(peer):
+        return {"verdict": "other inputs or outputs"}
+    judged = xoptim.verify(original, peer)
+    if judged.status != "equal":
+        return {"verdict": f"peer: {judged.status}", "reason": judged.reason}
+    theirs = operators(peer)
+    fused = any("." in op_type for op_type in theirs)
+    results = []
+    for setting in _settings(original, fused):
+        with contextlib.suppress(xoptim.XoptimError):
+            results.append(xoptim.optimize(original, **setting))
+        if results and operators(results[-1]).total() <= theirs.total():
+            break
+    if not results:
+        return {"verdict": "xoptim: not optimized"}
+    best = min(results, key=lambda result: operators(result).total())
+    ours = operators(best)
+    proved = xoptim.verify(original, best)
+    if proved.status == "different":
+        return {"verdict": "xoptim: different", "reason": proved.reason}
+    verdict = "more" if ours.total() > theirs.total() else "fewer" if ours.total() < theirs.total() else "as many"
+    return {"verdict": verdict, "more": dict(ours - theirs), "fewer": dict(theirs - ours)}
+
+
+def count(folder: pathlib.Path, choose: Callable[[str], bool]) -> None:
+    """Judge pairs and print the counts; ``FOLDER/judged.json`` keeps the verdicts."""
+    chosen = [before for before in sorted(folder.glob("*/*.before.onnx")) if choose(_name(before))]
+    judged: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(chosen), 20):
+        judged |= _judged(chosen[start : start + 20])
+        (folder / "judged.json").write_text(json.dumps(judged, indent=1), encoding="utf-8")
+    print(report(judged))
+
+
+def _judged(batch: Sequence[pathlib.Path]) -> dict[str, dict[str, Any]]:
+    """The verdicts by name, from one process; one for each model where that ends too early."""
+    try:
+        verdicts = apart(_judge_all, batch, limit=60.0 * len(batch))
+    except RuntimeError as error:
+        if len(batch) > 1:
+            return {name: verdict for before in batch for name, verdict in _judged([before]).items()}
+        verdicts = [{"verdict": "failed", "reason": str(error)}]
+    tests = (before.with_name(before.name.replace(".before.onnx", ".txt")).read_text(encoding="utf-8") for before in batch)
+    return {_name(before): {**verdict, "test": test} for before, verdict, test in zip(batch, verdicts, tests, strict=True)}
+
+
+def _judge_all(batch: Sequence[pathlib.Path]) -> list[dict[str, Any]]:
+    return [judge(before) for before in batch]
+
+
+def _name(before: pathlib.Path) -> str:
+    return f"{before.parent.name}/{before.name.partition('.')[0]}"
+
+
+def report(judged: dict[str, dict[str, Any]]) -> str:
+    """The verdicts by peer, and the models with more nodes, those with the same difference together."""
+    text = io.StringIO()
+    verdicts: dict[str, Counter[str]] = {}
+    causes: dict[str, list[str]] = {}
+    for name, found in judged.items():
+        verdicts.setdefault(name.partition("/")[0], Counter())[found["verdict"]] += 1
+        if found["verdict"] == "more":
+            sides = (" ".join(Counter(found[side]).elements()) for side in ("fewer", "more"))
+            causes.setdefault(" -> ".join(sides), []).append(f"{name} {found['test']}")
+    for peer, counts in verdicts.items():
+        compared = counts["fewer"] + counts["as many"] + counts["more"]
+        print(f"{peer}: {compared - counts['more']} of {compared} at most as many nodes; {dict(counts)}", file=text)
+    for cause, names in sorted(causes.items(), key=lambda item: -len(item[1])):
+        print(f"\n{len(names)} x  {cause}", *names, sep="\n    ", file=text)
+    return text.getvalue()
+
+
+def main() -> None:
+    """Run the subcommand that the arguments name."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record")
+    recording.add_argument("peer", choices=ENTRIES)
+    generating = commands.add_parser("generate")
+    counting = commands.add_parser("count")
+    for command in (recording, generating, counting):
+        command.add_argument("pairs", type=pathlib.Path)
+    generating.add_argument("folder", type=pathlib.Path)
+    counting.add_argument("--only", default="", help="pairs whose name contains this")
+    given, rest = parser.parse_known_args()
+    if given.command == "record":
+        record(given.peer, given.pairs.resolve(), rest)
+    elif given.command == "generate":
+        generate(given.pairs.resolve(), given.folder.resolve())
+    else:
+        count(given.pairs, lambda name: given.only in name)
+
+
+if __name__ == "__main__":
+    main()
