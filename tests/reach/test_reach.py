@@ -4,6 +4,7 @@ import pytest
 
 from tests.reach.page import TARGET, operators, page, reached, rows, themes
 from tests.reach.rows import Row
+from tests.reach.suites import CAUSES, SUITES
 from tests.support import in_parts
 from xoptim.testing import make_all_feeds, same_numbers
 
@@ -28,6 +29,12 @@ def test_each_row_is_there_once() -> None:
     words = [row.rewrite for _, row in ROWS] + [row.rewrite for theme in themes() for row in theme.refused]
     assert len(set(words)) == len(words)
     assert len({(row.model, row.opset) for _, row in ROWS}) == len(ROWS)
+
+
+def test_each_model_with_more_nodes_has_a_cause() -> None:
+    for suite in SUITES:
+        peer = suite.peer.split()[0]
+        assert sum(cause.models.get(peer, 0) for cause in CAUSES) == suite.models - suite.after, peer
 
 
 def test_a_lost_cover_fails(monkeypatch: pytest.MonkeyPatch) -> None:
