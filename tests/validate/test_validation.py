@@ -375,7 +375,7 @@ def test_maps_strings_and_integers() -> None:
 
 
 def test_a_batch_that_is_a_multiple_of_a_size() -> None:
-    """Empty outputs are no evidence: the number in a shape is tried for the batch too."""
+    """Empty outputs prove nothing: the number in a shape is tried for the batch too."""
     text = "g (float[a,4] x) => (float[b,5,4] y) <int64[3] s = {{-1, 5, 4}}> {{ r = Reshape(x, s) y = {}(r) }}"
     assert {5} <= {run.dims["a"] for run in check(text.format("Abs"), text.format("Abs")).runs}
     assert check(text.format("Abs"), text.format("Relu")).status == "different"
