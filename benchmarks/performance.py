@@ -114,7 +114,7 @@ def _runs(source: pathlib.Path, dims: dict[str, int]) -> bool:
 
 
 def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict[str, Any]:
-    """For each optimizer, nodes and times divided by those of the original, or why there are none."""
+    """For each optimizer, nodes and times divided by the original's, or why there are none."""
     feeds = dict(np.load(source.with_suffix(".npz")))
     before = size_of(source)
     figures: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def measured(source: pathlib.Path, tools: Iterable[str], seconds: float) -> dict
 
 
 def times(source: pathlib.Path, equal: dict[str, pathlib.Path], feeds: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The times of results divided by those of the original: at all lengths, and without onnxruntime's own optimizations."""
+    """The times of results divided by the original's: at all lengths, and without onnxruntime's own optimizations."""
     given: dict[str, Any] = {"threads": 1, "compare": False, "loading": False}
     name, lengths = lengths_of(source)
     at = {f"at {length}": {name: length} for length in lengths}

@@ -151,7 +151,7 @@ def test_values_on_which_the_original_runs_are_looked_for() -> None:
     assert report.ok
     assert [run.dims["n"] for run in report.runs] == [1]
     never = chain(4, "m{0} = MatMul(y{0}, w{0}) r{0} = Reshape(m{0}, s) y{1} = Tanh(r{0})")
-    never.graph.initializer.append(numpy_helper.from_array(np.array([5, SIDE]), "s"))
+    never.graph.initializer.append(numpy_helper.from_array(np.array([5, SIDE + 1]), "s"))
     report = check(never, never)
     assert report.cause == "run"
     assert "it ran with none of" in report.reason

@@ -44,7 +44,7 @@ class Product:
             weights are not stored twice. Empty for the first one itself, whose work, seconds and error are the sums for all.
         reads: for what has no weights, and goes along with others: the products whose results it reads, and the names of other
             tensors.
-        work: multiplications on the first sample; in a subgraph, whose runs are not seen, those of one row.
+        work: multiplications on the first sample; in a subgraph, whose runs are not seen, of one row.
         before: seconds with floats; 0 in a subgraph.
         after: seconds with fewer bits.
         alone: error of the model when only this product is rounded, as a fraction.
@@ -131,7 +131,7 @@ def round_products(
     provider: str,
     observed: Observed | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """Round products and tables of a model, those of subgraphs too; rounded numbers are stored in the main graph.
+    """Round products and tables of a model and its subgraphs; rounded numbers are stored in the main graph.
 
     Args:
         model: the model, in which each value has its own name.
