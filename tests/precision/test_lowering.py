@@ -142,6 +142,17 @@ def test_random_samples() -> None:
     assert len({each["words"].shape for each in found.samples.feeds}) > 1  # type: ignore[union-attr]
 
 
+def test_times_are_measured_at_typical_sizes() -> None:
+    model = network(layers=1)
+    for port in (model.graph.input[0], model.graph.output[0]):
+        port.type.tensor_type.shape.dim[0].dim_param = "seq"
+    drawn = lowered(model, tolerance=0.5, feeds=()).samples
+    assert np.asarray(drawn.to_time["words"]).shape == (128,)
+    assert max(np.asarray(each["words"]).size for each in drawn.feeds) < 128
+    given = lowered(model, tolerance=0.5).samples
+    assert given.to_time is given.feeds[0]
+
+
 def test_nothing_to_round() -> None:
     with pytest.raises(ChoiceError, match="nothing can be rounded to int8: no product has constant weights of 32-bit floats"):
         lowered(parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }"), feeds=())

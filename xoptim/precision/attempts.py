@@ -71,7 +71,7 @@ def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSe
     """The fastest attempt, ``None`` when none is faster than the model."""
     rounding = [each for each in attempts if each.patterns]
     sessions = [Session(each, settings, base_dir=found.folder) for each in (found.model, *(each.model for each in rounding))]
-    feeds = found.samples.feeds[0]
+    feeds = found.samples.to_time
     plain, *times = best_times([each.runner(fitting(feeds, each.inputs)) for each in sessions], settings, _SECONDS)
     best = min(range(len(times)), key=times.__getitem__, default=None)
     return None if best is None or times[best] > _WHOLE * plain else rounding[best]

@@ -85,7 +85,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     if all(each.reads for each in products):
         raise ChoiceError(_nothing(model, precision.scheme, samples, patterns))
     how.on_step("measuring products with fewer bits")
-    measure_products(model, folder, products, parts, samples.feeds[0], settings)
+    measure_products(model, folder, products, parts, samples.to_time, settings)
     how.on_step("measuring the error of each product")
     trial = Trial(model, parts, folder, samples, precision.metric, settings)
     sharing = [each for each in products if not each.reads]

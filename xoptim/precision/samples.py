@@ -1,7 +1,7 @@
 """The values on which errors are measured."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
@@ -21,10 +21,17 @@ class Samples:
     Attributes:
         feeds: one dictionary for each run.
         are_random: whether some of them were drawn.
+        typical: values of sizes as models have them in use, to measure times on; without any, times are of the first run.
     """
 
     feeds: Sequence[Mapping[str, Value]]
     are_random: bool
+    typical: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def to_time(self) -> Mapping[str, Value]:
+        """The values on which times are measured."""
+        return self.typical or self.feeds[0]
 
     @property
     def to_choose(self) -> range:
@@ -46,6 +53,8 @@ class Samples:
 def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionOptions, checks: ValidationOptions) -> Samples:
     """The values of the options, or random ones of several sizes; the model has run on all of them.
 
+    Small sizes tell errors; times at them would say that nothing pays.
+
     Raises:
         ChoiceError: values do not fit the model.
         RunError, FeedError: the model does not run on them, or no values were found on which it runs.
@@ -54,6 +63,7 @@ def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionO
     if options.feeds:
         one = [replace(plain, feeds=feeds, assignments=1) for feeds in options.feeds]
         runs = [run_reference(model, each).runs[0] for each in one]
-    else:
-        runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
-    return Samples([run.feeds for run in runs], any(run.source == "random" for run in runs))
+        return Samples([run.feeds for run in runs], any(run.source == "random" for run in runs))
+    runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
+    typical = run_reference(model, replace(plain, assignments=1, typical=True)).runs[0]
+    return Samples([run.feeds for run in runs], any(run.source == "random" for run in runs), typical.feeds)
