@@ -196,6 +196,11 @@ def test_a_bug_that_shows_for_one_assignment_only() -> None:
         # batch of one
         ("g (float[B,S] x) => (float y) <int64[2] s = {1, -1}> "
          "{ t = Reshape(x, s) y = Add(t, x) }", {"B": 1}),
+        # a loop that was written out
+        ("g (float[B,S] x) => (float[B,S] y) <int64 i = {0}, int64 j = {1}, int64 k = {2}, int64 l = {3}, int64[1] m = {1}> "
+         "{ a = Gather <axis = 1> (x, i) b = Gather <axis = 1> (x, j) c = Gather <axis = 1> (x, k) d = Gather <axis = 1> (x, l) "
+         "a1 = Unsqueeze(a, m) b1 = Unsqueeze(b, m) c1 = Unsqueeze(c, m) d1 = Unsqueeze(d, m) "
+         "z = Concat <axis = 1> (a1, b1, c1, d1) y = Add(x, z) }", {"S": 4}),
     ],
 )  # fmt: skip
 def test_sizes_that_the_original_accepts_are_found(text: str, accepts: dict[str, int]) -> None:

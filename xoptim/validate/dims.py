@@ -3,6 +3,7 @@
 import contextlib
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -36,6 +37,7 @@ _SHAPED: Final = ("Reshape", "Expand", "Concat")
 """Operators that read shapes: the second operand, or parts of one."""
 _LARGEST_FROZEN: Final = 1024
 _MOST_FROZEN: Final = 8
+_FEW: Final = 3  # elements that are read one by one without a loop
 
 
 class Scale(NamedTuple):
@@ -312,14 +314,30 @@ def _frozen_sizes(model: onnx.ModelProto) -> list[int]:
     stored = {size for tensor in model.graph.initializer for size in tensor.dims}
     # A number that is the size of no weight is more likely to be one of the example.
     further = sorted(_sizes_in_shapes(model.graph), key=lambda size: size in stored)
-    return list(sizes)[:_MOST_FROZEN] + [size for size in further if size not in sizes][:_MOST_FROZEN]
+    return list(sizes)[:_MOST_FROZEN] + _unrolled(model.graph) + [size for size in further if size not in sizes][:_MOST_FROZEN]
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+    constants = [node for node in graph.node if node.op_type == "Constant"]
+    values = {node.output[0]: a.t for node in constants for a in node.attribute if a.name == "value"}
+    return {tensor.name: tensor for tensor in graph.initializer} | values
+
+
+def _unrolled(graph: onnx.GraphProto) -> list[int]:
+    """The lengths of axes whose elements are read one by one, as by a loop that an exporter has written out."""
+    tensors, read = _constants(graph), defaultdict[tuple[str, ...], set[int]](set)
+    for node in graph.node:
+        index = tensors.get(node.input[1]) if node.op_type == "Gather" else None
+        if index is not None and not index.dims and not is_external(index):
+            axis = (str(a.i) for a in node.attribute)
+            read[node.input[0], *axis].add(int(onnx.numpy_helper.to_array(index)))
+    whole = (len(places) for places in read.values() if len(places) > _FEW and places == {*range(len(places))})
+    return list(dict.fromkeys(whole))[:_MOST_FROZEN]
 
 
 def _sizes_in_shapes(graph: onnx.GraphProto) -> list[int]:
     """The numbers in constants that nodes read as shapes, or put together to shapes, in order."""
-    tensors = {tensor.name: tensor for tensor in graph.initializer}
-    constants = [node for node in graph.node if node.op_type == "Constant"]
-    tensors |= {node.output[0]: a.t for node in constants for a in node.attribute if a.name == "value"}
+    tensors = _constants(graph)
     read = [node.input[1:2] if node.op_type != "Concat" else node.input for node in graph.node if node.op_type in _SHAPED]
     found = [tensors[name] for names in read for name in names if name in tensors]
     vectors = [t for t in found if t.data_type == onnx.TensorProto.INT64 and len(t.dims) == 1 and t.dims[0] <= _MOST_FROZEN]
