@@ -10,8 +10,10 @@ import onnx
 
 from xoptim.diagnose.each import held_to
 from xoptim.engine.events import Application, Event, for_applications
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import GRADES
 from xoptim.facts.errors import ModelError, XoptimError
+from xoptim.graph.assumed import fitting, note
 from xoptim.graph.fragment import side_by_side
 from xoptim.graph.load import read_proto
 from xoptim.validate.options import ValidationOptions
@@ -27,7 +29,7 @@ def dump_to(folder: Path) -> Callable[[Event], None]:
 def dump_application(folder: Path, application: Application) -> None:
     """Write ``NUMBER_PATTERN.before.onnx``, ``.after.onnx`` and ``.txt`` into a folder, which is created when missing.
 
-    The models come from `xoptim.graph.fragment`. Their metadata names the pattern and its exactness. Raises
+    The models come from `xoptim.graph.fragment`. Their metadata names the pattern, its exactness, and what was assumed. Raises
     `XoptimError` when the folder cannot be written.
     """
     pattern, matched, given = application.pattern, application.matched, application.given
@@ -38,6 +40,7 @@ def dump_application(folder: Path, application: Application) -> None:
     exactness = held_to(pattern.exactness, models)
     for model in models:
         onnx.helper.set_model_props(model, {"xoptim.pattern": name, "xoptim.exactness": exactness})
+        note(model, Assumptions.of(fitting(application.graph.model.assumptions.texts, model)[0]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"{_next_number(folder):05d}_{name}"

@@ -77,9 +77,12 @@ def _is_unit(array: np.ndarray) -> bool:
 def _unit(array: np.ndarray) -> np.ndarray:
     if not array.ndim or not array.shape[-1]:
         return array
-    lengths = _lengths(array)
+    plain = np.where(np.isfinite(array), array, np.zeros((), array.dtype)).astype(np.float64)
+    largest = np.abs(plain).max(axis=-1, keepdims=True)
+    plain = plain / np.where(largest > 0, largest, 1)  # so that no square overflows
+    lengths = _lengths(plain)
     first: np.ndarray = np.arange(array.shape[-1]) == 0
-    return np.where(lengths > 0, array / np.where(lengths > 0, lengths, 1), first).astype(array.dtype)
+    return np.where(lengths > 0, plain / np.where(lengths > 0, lengths, 1), first).astype(array.dtype)
 
 
 _PROPERTIES: Final = {
