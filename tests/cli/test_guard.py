@@ -38,6 +38,13 @@ def test_the_end_of_a_command(code: str, ended: int, said: str) -> None:
     assert error.count("\n") == bool(said)
 
 
+def test_a_parent_that_ignores_the_ends_of_its_children() -> None:
+    ignoring = "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+    code = "from xoptim.cli.guard import guarded; import sys; guarded(lambda: sys.exit(3))"
+    start = f"import os; os.execv(sys.executable, [sys.executable, '-c', {code!r}])"
+    assert subprocess.run([sys.executable, "-c", f"{ignoring}; {start}"], check=False, timeout=60).returncode == 3
+
+
 @pytest.mark.parametrize(("number", "ended"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_signals_reach_the_command(number: signal.Signals, ended: int) -> None:
     handler = f"signal.signal({int(number)}, lambda *_: sys.exit({ended}))"

@@ -102,6 +102,7 @@ def end_of_child() -> int | None:
         return None
     watched = {signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a parent that ignores it would leave nothing to wait for
     child = os.fork()
     if not child:
         ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
