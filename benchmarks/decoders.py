@@ -2,7 +2,7 @@
 
     python -m benchmarks.decoders                                 # all, six layers each
     python -m benchmarks.decoders --only llama --layers 22 --folder models
-    python -m benchmarks.decoders --only llama --exporter dynamo --int4
+    python -m benchmarks.decoders --only llama --exporter dynamo --selection int4
 
 Each decoder (`decoder_models.py`) is written by both of torch's exporters and optimized with each selection. Three workloads
 run in onnxruntime with all of its own optimizations, on one thread, with inputs and outputs bound to memory. The original, the
@@ -34,17 +34,19 @@ from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
 from xoptim.validate.session import Session, SessionSettings
 
+INT4: Final = "int4"
+NEWEST: Final = ("--patterns", "default+onnxruntime", "--opset", "newest")
 SELECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "default": (),
     "newest": ("--opset", "newest"),
     "onnxruntime": ("--patterns", "default+onnxruntime"),
-    "onnxruntime newest": ("--patterns", "default+onnxruntime", "--opset", "newest"),
+    "onnxruntime newest": NEWEST,
     "finite": ("--patterns", "default+onnxruntime+finite", "--opset", "newest"),
+    INT4: (*NEWEST, "--precision", "int4", "--tolerance", "99%", "--for", "size"),
 }
-"""Words of the command by the name of a selection; all but the last one keep NaN and infinity as they are."""
-INT4: Final = "int4"
-ROUNDED: Final = (*SELECTIONS["onnxruntime newest"], "--precision", INT4, "--tolerance", "99%", "--for", "size")
-"""The error of random weights says nothing: all products are rounded, as the builder does."""
+"""Words of the command by the name of a selection; ``finite`` may change what is not finite. With ``int4``, all products are
+rounded, as the builder does: the error of random weights says nothing."""
+FLOATS: Final = [name for name in SELECTIONS if name != INT4]
 BUILT: Final = "built"
 SETTINGS: Final = SessionSettings(level="all", threads=1, reuse=True, io_binding=True)
 
@@ -79,8 +81,7 @@ class Plan:
         layers: their number.
         seconds: of the rounds of each model and workload.
         passes: number of times that the sessions are made anew.
-        selections: names of selections.
-        int4: whether the built model has weights of 4 bits.
+        selections: names of selections; with ``int4`` among them, the built model has weights of 4 bits too.
     """
 
     decoder: Decoder
@@ -88,7 +89,6 @@ class Plan:
     seconds: float
     passes: int
     selections: Sequence[str]
-    int4: bool = False
 
 
 def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> float:
@@ -97,14 +97,7 @@ def optimized(source: pathlib.Path, target: pathlib.Path, selection: str) -> flo
     Raises:
         RuntimeError: the command failed.
     """
-    words = [
-        "-o",
-        str(target),
-        "--no-verify",
-        "--external-data",
-        "--quiet",
-        *(ROUNDED if selection == INT4 else SELECTIONS[selection]),
-    ]
+    words = ["-o", str(target), "--no-verify", "--external-data", "--quiet", *SELECTIONS[selection]]
     start = time.perf_counter()
     command = [sys.executable, "-W", "ignore", "-m", "xoptim", "optimize", str(source), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -199,7 +192,7 @@ def head(plan: Plan) -> str:
 
 def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iterator[str]:
     """The tables of one decoder, line by line; files that are in the folder already are taken from there."""
-    precision = INT4 if plan.int4 else "fp32"
+    precision = INT4 if INT4 in plan.selections else "fp32"
     built = folder / f"{BUILT} {precision}" / "model.onnx" if plan.decoder.built else None
     reason = missing("onnxruntime_genai") if built else ""
     if built and reason:
@@ -224,8 +217,9 @@ def lines_of(plan: Plan, exporters: Sequence[str], folder: pathlib.Path) -> Iter
 @click.option("--seconds", default=10.0, show_default=True, help="Of the rounds of each model and workload.")
 @click.option("--passes", default=2, show_default=True, help="Number of times that sessions are made anew.")
 @click.option("--exporter", "exporters", type=click.Choice(EXPORTERS), multiple=True, help="One of the two (repeatable).")
-@click.option("--selection", "selections", type=click.Choice([*SELECTIONS]), multiple=True, help="One of five (repeatable).")
-@click.option("--int4", is_flag=True, help="With weights of 4 bits, instead of other selections.")
+@click.option(
+    "--selection", "selections", type=click.Choice([*SELECTIONS]), multiple=True, help="One of six (default: all but int4)."
+)
 @click.option("--folder", type=click.Path(path_type=pathlib.Path, file_okay=False), help="Keep what is exported and built.")
 def main(
     only: tuple[str, ...],
@@ -234,14 +228,13 @@ def main(
     passes: int,
     exporters: tuple[str, ...],
     selections: tuple[str, ...],
-    int4: bool,
     folder: pathlib.Path | None,
 ) -> None:
     """Measure decoders of real size, and print a table for each export."""
     if reason := missing("torch", "transformers", "onnxscript"):
         raise click.ClickException(f"nothing measured: {reason}")
     for name in only or DECODERS:
-        plan = Plan(DECODERS[name], layers, seconds, passes, [INT4] if int4 else selections or [*SELECTIONS], int4)
+        plan = Plan(DECODERS[name], layers, seconds, passes, selections or FLOATS)
         with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder / name) as kept:
             place = pathlib.Path(kept)
             place.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,8 @@ import onnx
 import xoptim
 from benchmarks.process import apart
 from benchmarks.tools import offline
+from xoptim.facts.operators import operator_label
+from xoptim.facts.protos import every_node
 
 ENTRIES: Final = {
     "onnxsim": ("onnxsim", "simplify"),
@@ -112,12 +114,8 @@ def _keep(folder: pathlib.Path, before: onnx.ModelProto | None, after: onnx.Mode
 
 def operators(model: onnx.ModelProto) -> Counter[str]:
     """How often each operator occurs, those of subgraphs and functions included."""
-    found: Counter[str] = Counter()
-    graphs: list[Any] = [model.graph, *model.functions]
-    while graphs:
-        for node in graphs.pop().node:
-            found[f"{node.domain}.{node.op_type}" if node.domain not in STANDARD else node.op_type] += 1
-            graphs += [graph for a in node.attribute for graph in ([a.g] if a.HasField("g") else a.graphs)]
+    nodes = every_node([*model.graph.node, *(node for function in model.functions for node in function.node)])
+    found = Counter(operator_label(node.op_type, "" if node.domain in STANDARD else node.domain) for node in nodes)
     del found["Constant"]
     return found
 
@@ -144,7 +142,7 @@ def judge(before: pathlib.Path) -> dict[str, Any]:
     if judged.status != "equal":
         return {"verdict": f"peer: {judged.status}", "reason": judged.reason}
     theirs = operators(peer)
-    fused = any("." in op_type for op_type in theirs)
+    fused = any("::" in label for label in theirs)
     results = []
     for setting in _settings(original, fused):
         with contextlib.suppress(xoptim.XoptimError):

@@ -114,7 +114,7 @@ def test_the_page() -> None:
 def test_weights_of_4_bits(tmp_path: Path, brief: None) -> None:
     if reason := missing("torch", "transformers", "onnxscript"):
         pytest.skip(reason)
-    lines = [*lines_of(replace(tiny("gpt2"), selections=[INT4], int4=True), ["tracing"], tmp_path)]
+    lines = [*lines_of(replace(tiny("gpt2"), selections=[INT4]), ["tracing"], tmp_path)]
     (rounded,) = [line for line in lines if line.startswith("| int4")]
     assert 1e-3 < float(rounded.split(" | ")[-2]) < 1
 

@@ -50,9 +50,7 @@ class BenchReport:
     models: tuple[ModelTimes, ...]
     sizes: Mapping[str, int]  # of open dimensions; where there are several settings, the sizes that all of them have
     options: BenchOptions
-    refused: Mapping[str, int] = field(
-        default_factory=dict
-    )  # sizes that were preferred, with which the first model does not run
+    refused: Mapping[str, int] = field(default_factory=dict)  # preferred sizes, with which the first model does not run
     at: "tuple[BenchReport, ...]" = ()  # the figures of each setting, where there are several
 
     @property
