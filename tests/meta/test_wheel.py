@@ -66,12 +66,12 @@ def test_wheel_has_every_module(built: Path) -> None:
 
 @pytest.mark.slow
 def test_the_wheel_is_small(built: Path) -> None:
-    """It holds modules, the page of the report, templates and types, below 2 MB; tests, models and pictures stay in the repository."""
+    """It holds modules, data of modules and types, below 2 MB; tests, models and pictures stay in the repository."""
     (wheel,) = built.glob("*.whl")
     assert wheel.stat().st_size < 2_000_000
     with zipfile.ZipFile(wheel) as archive:
         kinds = {Path(name).suffix for name in archive.namelist() if ".dist-info/" not in name}
-    assert kinds == {".py", ".pyi", ".typed", ".html", ".css", ".js", ".txt"}
+    assert kinds == {".py", ".pyi", ".typed", ".html", ".css", ".js", ".toml", ".txt"}
 
 
 @pytest.mark.slow
