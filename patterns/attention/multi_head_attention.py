@@ -9,7 +9,7 @@ from xoptim.match.trace import ANY, Scalar, Symbol
 
 from .._shapes import may_be_empty
 from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
-from ._mask import Source, has_keys, stretch_mask, stretched_by
+from ._mask import has_keys, stretch_mask, stretched_by
 
 _RANGES: Final = 15
 """Operator set in which a Shape may have a range."""
@@ -110,22 +110,12 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         new = {shape[1] if (shape := g.try_infer_shape(name)) else None for name in (m.q, m.k, m.v)}
         return len(new) == 1 and past[0] is not None and past[0] == past[1]
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        q: str,
-        k: str,
-        v: str,
-        mask: str | None,
-        cache: list[str],
-        stretched: list[tuple[Source, ...]],
-        written: dict[str, Any],
-    ) -> tuple[str, ...]:
+    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any) -> tuple[str, ...]:
         if mask:
             missing = range(4 - len(g.get_shape(mask)))
-            mask = stretch_mask(g, g.op.Unsqueeze(mask, axes=[*missing]) if missing else mask, stretched)
-        operands = (q, k, v, None, None, mask, *cache)
-        y = g.op.MultiHeadAttention(*operands, outputs=1 + len(cache), domain="com.microsoft", **written)
+            mask = stretch_mask(g, g.op.Unsqueeze(mask, axes=[*missing]) if missing else mask, m["stretched"])
+        operands = (q, k, v, None, None, mask, *m["cache"])
+        y = g.op.MultiHeadAttention(*operands, outputs=1 + len(m["cache"]), domain="com.microsoft", **m["written"])
         return (y,) if isinstance(y, str) else y
 
     _move = "Transpose <perm = [0, 2, 1, 3]>"

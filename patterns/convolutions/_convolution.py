@@ -1,26 +1,12 @@
-"""Conv and ConvTranspose, in a pattern and in its replacement."""
+"""Convolutions of a tensor that is scaled and shifted before."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from xoptim.match import Constant, GraphView, Optional, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import GraphView
 
 from .._channels import weigh_inputs
 from .._folding import Array, constant, doubles, rounded
-
-
-def any_convolution(g: PatternBuilder, x: Symbol, w: Symbol | Constant, b: Optional | Constant) -> Symbol:
-    """Conv, or ConvTranspose with the option ``transposed``; captures all of its ``attributes``."""
-    conv = g.op.ConvTranspose if g.option("transposed") else g.op.Conv
-    return conv(x, w, b, attributes=g.capture("attributes"))
-
-
-def same_convolution(
-    g: PatternRewriter, x: str, w: str | Array, b: Array | None, attributes: Mapping[str, Any], transposed: bool
-) -> str:
-    """The operator that `any_convolution` matched, with other weights or another bias."""
-    conv = g.op.ConvTranspose if transposed else g.op.Conv
-    return conv(x, w, b, **attributes)
 
 
 def pads(attributes: Mapping[str, Any]) -> bool:

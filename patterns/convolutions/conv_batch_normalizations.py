@@ -11,6 +11,8 @@ from .._folding import Array, cancels, constant, doubles, is_moderate, rounded
 from .._nodes import is_op
 
 Parameters: TypeAlias = tuple[Array, ...]
+_Written: TypeAlias = tuple[Node, str, Parameters, Sequence[str]]
+"""A node to write again: its first operand, the constants that are the others, and its results."""
 
 
 class _Affine(NamedTuple):
@@ -54,23 +56,15 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         given, group = doubles(g, conv.input[2] if len(conv.input) > 2 else ""), conv.attribute.get("group", 1)
         weight = scale_outputs(g, conv.input[1], base.scale, transposed=conv.op_type == "ConvTranspose", group=group)
         bias = rounded(given * base.scale + base.shift, dtype, terms=())  # (4)
-        parameters = [(each, _derived(g, each, one, base)) for each, one in zip(readers, maps, strict=True) if one is not base]
-        return MatchResult(self, [conv, *readers], partial(self._rebase, node, (weight, bias), parameters))
+        written: list[_Written] = [(conv, conv.input[0], (weight, bias), node.output)]
+        for each, one in zip(readers, maps, strict=True):
+            if one is not base:
+                written.append((each, node.output[0], _derived(g, each, one, base), each.output))
+        return MatchResult(self, [conv, *readers], partial(self._rebase, written))
 
-    def _rebase(
-        self,
-        base: Node,
-        convolution: Parameters,
-        others: Sequence[tuple[Node, Parameters]],
-        g: PatternRewriter,
-        conv: Node,
-        *readers: Node,
-    ) -> list[Node]:
+    def _rebase(self, written: Sequence[_Written], g: PatternRewriter, *_: Node) -> list[Node]:
         made = []
-        for node, source, parameters, result in (
-            (conv, conv.input[0], convolution, base.output),
-            *((each, base.output[0], arrays, each.output) for each, arrays in others),
-        ):
+        for node, source, parameters, result in written:
             operands = [g.make_initializer("", array) for array in parameters]
             made.append(g.make_node(node.op_type, [source, *operands], result, **node.attribute))
         return made

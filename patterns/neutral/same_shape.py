@@ -39,25 +39,6 @@ class ReshapePattern(_SameShape):
     )
 
 
-class ExpandPattern(_SameShape):
-    """Expand(x, shape of x) → x
-
-    What: drops an Expand to a shape that x has already, ones included; the dimensions may be symbols.
-    Why: it copies the whole tensor.
-    Refuses when:
-    1. the shape is unknown, or an axis may be stretched.
-    """
-
-    min_opset = 8
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol) -> Symbol:
-        return g.op.Expand(x, shape)
-
-    examples = Example.only(
-        "agraph (float[a,3] x) => (float[a,3] y) <int64[2] s = {1, 3}> { t = Expand(x, s) y = Relu(t) }", "{ y = Relu(x) }"
-    )
-
-
 class IdentityFlattenPattern(_SameShape):
     """Flatten(x), x a matrix → x
 
@@ -97,7 +78,6 @@ class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
     What: drops a reduction of single elements that keeps the axes, and one over no axis. Some kernels add up -0 alone to 0.
-    Why: it copies the whole tensor.
     Refuses when:
     1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.
     2. it is another reduction: a norm is not the element itself.

@@ -68,19 +68,15 @@ class ExpandSinkPattern(_ExpandRegion):
     def _without(self, small: str, shrunk: Sequence[str], g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
         return self.shrunk(g, region, {node.output[0]: small, **{name: g.unique_name(name) for name in shrunk[1:]}})
 
-    examples = (
-        Example(
-            "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) => (float[b,h,s,s] y) <float one = {1}, int64[1] k = {1}> "
-            "{ i = Shape <end = 1> (x) j = Shape <start = 3> (m) t = Concat <axis = 0> (i, k, j, j) e = Expand(m, t) "
-            "c = Cast <to = 1> (e) n = Sub(one, c) y = Add(x, n) }",
-            "<float one = {1}> { c = Cast <to = 1> (m) n = Sub(one, c) y = Add(x, n) }",
-        ),
-        Example(
-            "agraph (float[b,s,2] x, int64[s] p) => (float[b,s,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> "
-            "{ i = Shape <end = 2> (x) e = Expand(p, i) g = Gather(w, e) y = Add(x, g) }",
-            "<float[3,2] w = {1, 2, 3, 4, 5, 6}> { g = Gather(w, p) y = Add(x, g) }",
-            ranges=(("p", 0, 2),),
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) => (float[b,h,s,s] y) <float one = {1}, int64[1] k = {1}> "
+        "{ i = Shape <end = 1> (x) j = Shape <start = 3> (m) t = Concat <axis = 0> (i, k, j, j) e = Expand(m, t) "
+        "c = Cast <to = 1> (e) n = Sub(one, c) y = Add(x, n) }",
+        "<float one = {1}> { c = Cast <to = 1> (m) n = Sub(one, c) y = Add(x, n) }",
+        "agraph (float[b,s,2] x, int64[s] p) => (float[b,s,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> "
+        "{ i = Shape <end = 2> (x) e = Expand(p, i) g = Gather(w, e) y = Add(x, g) }",
+        "<float[3,2] w = {1, 2, 3, 4, 5, 6}> { g = Gather(w, p) y = Add(x, g) }",
+        ranges=(("p", 0, 2),),
     )
 
 

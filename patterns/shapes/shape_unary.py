@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 from onnx import TensorProto
@@ -32,16 +31,7 @@ class ShapeUnaryPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="no kernel for the type of the earlier tensor")
         return True
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        x: str,
-        rest: Sequence[str],
-        operator: str,
-        given: Any,
-        reader: str,
-        attributes: dict[str, Any],
-    ) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, reader: str, attributes: dict[str, Any]) -> str:
         return str(getattr(g.op, reader)(x, **attributes))
 
     examples = Example.only(
