@@ -1,6 +1,6 @@
 """Which operator a node is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -11,6 +11,14 @@ from xoptim.match import Node, PatternRewriter
 def is_op(node: Node | None, *op_types: str) -> TypeGuard[Node]:
     """Whether the node exists and is one of these operators of the standard domain."""
     return node is not None and not node.domain and node.op_type in op_types
+
+
+def renamed(g: PatternRewriter, nodes: Sequence[Node], names: Mapping[str, str]) -> list[Node]:
+    """Copies of nodes, with other names for some of the results that they read and write."""
+    return [
+        g.make_node(n.op_type, [names.get(i, i) for i in n.input], [names.get(o, o) for o in n.output], **n.attribute)
+        for n in nodes
+    ]
 
 
 def replaced_by(op_type: str, *operands: str | np.ndarray | np.generic, **attributes: Any) -> Callable[..., list[Node]]:

@@ -9,7 +9,15 @@ from ._trailing import multiplied, same_trailing
 
 
 class _NormalizationScale(EasyPatternOptimization):
-    """A normalization by an `operator` that has a scale, times a factor."""
+    """A normalization by an `operator` that has a scale, times a factor.
+
+    What: multiplies while the tensor is normalized.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
+    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
+       product leaves the range of the type.
+    """
 
     exactness = "rounding"
     operator: ClassVar[str]
@@ -29,8 +37,6 @@ class _NormalizationScale(EasyPatternOptimization):
 class LayerNormalizationScalePattern(_NormalizationScale):
     """LayerNormalization(x, scale) · factor → LayerNormalization(x, scale · factor)
 
-    What: multiplies while the tensor is normalized.
-    Why: saves one pass over the tensor.
     Refuses when:
     1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
     2. the scale is not constant, or the factor is not constant and the scale not 1, or a
@@ -53,15 +59,7 @@ class LayerNormalizationScalePattern(_NormalizationScale):
 
 
 class RMSNormalizationMulPattern(_NormalizationScale):
-    """RMSNormalization(x, scale) · factor → RMSNormalization(x, scale · factor)
-
-    What: multiplies while the tensor is normalized.
-    Why: saves one pass over the tensor.
-    Refuses when:
-    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
-    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
-       product leaves the range of the type.
-    """
+    """RMSNormalization(x, scale) · factor → RMSNormalization(x, scale · factor)"""
 
     phase = "specialize"
     operator = "RMSNormalization"
@@ -82,11 +80,6 @@ class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
     """SimplifiedLayerNormalization(x, scale) · factor → SimplifiedLayerNormalization(x, scale · factor)
 
     What: multiplies while the tensor is normalized, by the operator that onnxruntime has below operator set 23.
-    Why: saves one pass over the tensor.
-    Refuses when:
-    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
-    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
-       product leaves the range of the type.
     """
 
     phase = "target"
