@@ -18,6 +18,13 @@ class _ActivationFormula(_OneOperator):
     phase: ClassVar[Phase] = "specialize"
 
 
+def _by_sign(g: PatternBuilder, x: Symbol, otherwise: Symbol) -> Symbol:
+    """The operand where it is positive, another tensor elsewhere; the comparison decides which branch is which."""
+    if g.option("positive"):
+        return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, otherwise)
+    return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), otherwise, x)
+
+
 class EluExpPattern(_ActivationFormula):
     """Where(x > 0, x, a · (Exp(x) - 1)) → Elu(x, alpha=a)
 
@@ -33,12 +40,9 @@ class EluExpPattern(_ActivationFormula):
     kernels = {"Elu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar) -> Symbol:
-        # The comparison decides which branch is which.
         curve = g.op.Sub(g.op.Exp(x), 1.0)
         bent = g.op.Mul(curve, a) if g.option("factor") else curve
-        if g.option("positive"):
-            return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, bent)
-        return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), bent, x)
+        return _by_sign(g, x, bent)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         alpha = float(g.get_constant_scalar(m.a) or 0) if m.factor else 1.0
@@ -112,13 +116,10 @@ class LeakyReluPattern(_ActivationFormula):
     kernels = {"LeakyRelu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:
-        # The comparison decides which branch is which.
         steep = g.op.Mul(x, s)
         if g.option("maximum"):
             return g.op.Max(x, steep)
-        if g.option("positive"):
-            return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, steep)
-        return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), steep, x)
+        return _by_sign(g, x, steep)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         slope = g.get_constant_scalar(m.s)

@@ -54,10 +54,8 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         joined: tuple[Symbol, ...] = ()
         if g.option("past"):
             new, axis = split(k, [0, 2, 1, 3]), g.any_of(2, -2)
-            new, values = (
-                g.op.Concat(g.symbol("past_key"), new, axis=axis),
-                g.op.Concat(g.symbol("past_value"), values, axis=axis),
-            )
+            new = g.op.Concat(g.symbol("past_key"), new, axis=axis)
+            values = g.op.Concat(g.symbol("past_value"), values, axis=axis)
             keys, joined = g.op.Transpose(new, perm=[0, 1, 3, 2]), (new, values)
         else:
             keys = split(k, [0, 2, 3, 1]) if g.option("split_first") else merged_heads(g, k)

@@ -154,7 +154,13 @@ class FusedMatMulTransposePattern(_FusedMatMul):
 
 
 class _FusedFactor(_FusedMatMul):
-    """A number that multiplies, or divides, the result or an operand of a product."""
+    """A number that multiplies, or divides, the result or an operand of a product.
+
+    Refuses when:
+    1. the number is out of range, or a 32-bit float cannot hold the factor.
+    2. both operands are matrices, for which there is Gemm, or one of them is a vector.
+    3. the provider has no kernel of FusedMatMul for the type.
+    """
 
     kernels = {"com.microsoft::FusedMatMul": "a"}  # (3)
 
@@ -173,10 +179,6 @@ class FusedMatMulDivPattern(_FusedFactor):
 
     What: multiplies while the product is computed; the same for a product with a number, and for FusedMatMul.
     Why: saves one pass over the result; measured 1.1 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the number is out of range, or a 32-bit float cannot hold the factor.
-    2. both operands are matrices, for which there is Gemm, or one of them is a vector.
-    3. the provider has no kernel of FusedMatMul for the type.
     """
 
     priority = 3
@@ -198,10 +200,6 @@ class FusedMatMulx2Pattern(_FusedFactor):
 
     What: multiplies while the product is computed; the same for the second operand, for a / s, and for FusedMatMul.
     Why: saves one pass over the operand; measured 1.0 to 1.1 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the number is out of range, or a 32-bit float cannot hold the factor.
-    2. both operands are matrices, or one of them is a vector.
-    3. the provider has no kernel of FusedMatMul for the type.
     """
 
     priority = 10
