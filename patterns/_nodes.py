@@ -21,11 +21,16 @@ def renamed(g: PatternRewriter, nodes: Sequence[Node], names: Mapping[str, str])
     ]
 
 
-def replaced_by(op_type: str, *operands: str | np.ndarray | np.generic, **attributes: Any) -> Callable[..., list[Node]]:
-    """An ``apply`` that writes one operator for the results of the last node matched; operands are results or constants."""
+def replaced_by(
+    op_type: str, *operands: str | np.ndarray | np.generic, outputs: Sequence[str] = (), **attributes: Any
+) -> Callable[..., list[Node]]:
+    """An ``apply`` that writes one operator for results, by default for those of the last node matched.
+
+    Operands are results or constants; attributes may have become operands.
+    """
 
     def apply(g: PatternRewriter, *nodes: Node) -> list[Node]:
         names = [each if isinstance(each, str) else g.make_initializer("", each) for each in operands]
-        return [g.make_node(op_type, names, nodes[-1].output, **attributes)]
+        return [g.make_node_check_opset(op_type, names, outputs or nodes[-1].output, **attributes)]
 
     return apply

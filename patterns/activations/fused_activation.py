@@ -7,14 +7,8 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 from xoptim.match.trace import Optional, Symbol
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Relu": (),
-    "Sigmoid": (),
-    "Tanh": (),
-    "Softplus": (),
-    "Softsign": (),
-    "LeakyRelu": ("alpha",),
-    "Elu": ("alpha",),
-    "ThresholdedRelu": ("alpha",),
+    **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign"), ()),
+    **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), ("alpha",)),
     "HardSigmoid": ("alpha", "beta"),
     "Selu": ("alpha", "gamma"),
     "Clip": ("min", "max"),
