@@ -6,7 +6,7 @@ from typing import ClassVar
 from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 from xoptim.match.rewrite import Phase
 
-from ._operators import _OneOperator
+from .one_operator import _OneOperator
 
 
 class _GeluFormula(_OneOperator):

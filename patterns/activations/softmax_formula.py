@@ -5,13 +5,11 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
-from ._operators import _OneOperator
+from .one_operator import _OneOperator
 
 
 class _SoftmaxFormula(_OneOperator):
     """The formula of an operator."""
-
-    phase = "specialize"
 
 
 class _AlongAxis(_SoftmaxFormula):

@@ -4,7 +4,7 @@ from typing import Any
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
-from .._factors import scaled
+from .._folding import scaled
 from ._products import can_fuse
 
 

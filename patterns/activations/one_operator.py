@@ -1,21 +1,27 @@
 """Activations, spelled out, or times a factor or their operand, as one operator."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import FLOATS
-from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol, runs
+from xoptim.facts.dtypes import FLOATS, Exactness
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match.pattern import operator_key
 from xoptim.match.rewrite import Phase
+from xoptim.match.trace import Scalar, Symbol
 
-from .._factors import fits
-from ._operators import _OneOperator
+from .._folding import fits
 
 
-class _ActivationFormula(_OneOperator):
-    """The formula of an activation; the sign of a zero may differ."""
+class _OneOperator(EasyPatternOptimization):
+    """A formula of ``x`` that is one operator, its only entry in `kernels`; it may derive ``attributes``."""
 
     phase: ClassVar[Phase] = "specialize"
+    exactness: ClassVar[Exactness] = "rounding"
+
+    def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any] | None = None) -> str:
+        ((domain, op_type),) = map(operator_key, self.kernels)
+        return str(getattr(g.op, op_type)(x, domain=domain, **(attributes or {})))
 
 
 def _by_sign(g: PatternBuilder, x: Symbol, otherwise: Symbol) -> Symbol:
@@ -25,7 +31,7 @@ def _by_sign(g: PatternBuilder, x: Symbol, otherwise: Symbol) -> Symbol:
     return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), otherwise, x)
 
 
-class EluExpPattern(_ActivationFormula):
+class EluExpPattern(_OneOperator):
     """Where(x > 0, x, a · (Exp(x) - 1)) → Elu(x, alpha=a)
 
     What: one operator instead of five; the same for x < 0, x ≥ 0 and x ≤ 0, and without a.
@@ -60,7 +66,7 @@ class EluExpPattern(_ActivationFormula):
     )
 
 
-class HardSigmoidPattern(_ActivationFormula):
+class HardSigmoidPattern(_OneOperator):
     """Clip(x + b, 0, h) / h → HardSigmoid(x, alpha=1/h, beta=b/h)
 
     What: one operator instead of three, also for · (1/h), and for Clip(x · a + b, 0, 1).
@@ -102,7 +108,7 @@ class HardSigmoidPattern(_ActivationFormula):
     )
 
 
-class LeakyReluPattern(_ActivationFormula):
+class LeakyReluPattern(_OneOperator):
     """Where(x > 0, x, x · s) → LeakyRelu(x, alpha=s)
 
     What: one operator instead of three; the same for x < 0, x ≥ 0, x ≤ 0, and for Max(x, x · s).
@@ -136,7 +142,7 @@ class LeakyReluPattern(_ActivationFormula):
     )
 
 
-class MaxReluPattern(_ActivationFormula):
+class MaxReluPattern(_OneOperator):
     """Max(x, 0) → Relu(x)
 
     What: names the operation.
@@ -160,7 +166,7 @@ class MaxReluPattern(_ActivationFormula):
     )
 
 
-class SigmoidExpPattern(_ActivationFormula):
+class SigmoidExpPattern(_OneOperator):
     """1 / (1 + Exp(-x)) → Sigmoid(x)
 
     What: one operator instead of four.
@@ -189,7 +195,7 @@ class SigmoidExpPattern(_ActivationFormula):
     )
 
 
-class SoftplusExpPattern(_ActivationFormula):
+class SoftplusExpPattern(_OneOperator):
     """Relu(x) + Log(1 + Exp(-Abs(x))) → Softplus(x)
 
     What: one operator instead of six; the same for Max(x, 0), and for Where(x > 20, x, Log(1 + Exp(x))), which torch defines.
@@ -223,7 +229,7 @@ class SoftplusExpPattern(_ActivationFormula):
     )
 
 
-class SoftsignAbsPattern(_ActivationFormula):
+class SoftsignAbsPattern(_OneOperator):
     """x / (1 + Abs(x)) → Softsign(x)
 
     What: one operator instead of three.
@@ -244,7 +250,7 @@ class SoftsignAbsPattern(_ActivationFormula):
     )
 
 
-class ThresholdedReluPattern(_ActivationFormula):
+class ThresholdedReluPattern(_OneOperator):
     """Where(x > t, x, 0) → ThresholdedRelu(x, alpha=t)
 
     What: one operator instead of two.
@@ -273,7 +279,7 @@ class ThresholdedReluPattern(_ActivationFormula):
     )
 
 
-class EluMulPattern(_ActivationFormula):
+class EluMulPattern(_OneOperator):
     """Elu(x, alpha=a) · k → Selu(x, alpha=a, gamma=k)
 
     What: one operator instead of two; with `EluPattern` one instead of six.
@@ -302,7 +308,7 @@ class EluMulPattern(_ActivationFormula):
     )
 
 
-class HardSigmoidMulPattern(_ActivationFormula):
+class HardSigmoidMulPattern(_OneOperator):
     """x · HardSigmoid(x, alpha=1/6, beta=0.5) → HardSwish(x)
 
     What: one operator instead of two.
@@ -328,7 +334,7 @@ class HardSigmoidMulPattern(_ActivationFormula):
     )
 
 
-class QuickGeluPattern(_ActivationFormula):
+class QuickGeluPattern(_OneOperator):
     """x · Sigmoid(alpha · x) → com.microsoft.QuickGelu(x, alpha)
 
     What: one operator instead of two or three; with alpha = 1 it is Swish, for which onnxruntime has no kernel.
@@ -362,7 +368,7 @@ class QuickGeluPattern(_ActivationFormula):
     )
 
 
-class HardSwishPattern(_ActivationFormula):
+class HardSwishPattern(_OneOperator):
     """x · Clip(x + 3, 0, 6) / 6 → HardSwish(x), or x · HardSigmoid(x) where HardSwish has no kernel
 
     What: one or two operators instead of four.
