@@ -9,7 +9,6 @@ from xoptim.facts.shapes import normalized
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
 from .._axes import permutation
-from .._folding import constant
 from .._proofs import moved_zeros
 from .._shapes import reshape_target
 
@@ -32,13 +31,8 @@ class ReshapeAllowzeroPattern(_ReshapeOnce):
 
     min_opset = 14
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, sizes: Constant) -> Symbol:
-        return g.op.Reshape(x, sizes, allowzero=1)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not constant(g, m.sizes).all():  # (1)
-            return self.none(m.nodes[0], msg="a size is 0")
-        return m.derive(target=m.sizes)
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Reshape(x, g.constant("target", lambda sizes: sizes.all()), allowzero=1)  # (1)
 
     _start = "agraph (float[n,6] x) => (float[n,2,3] y) <int64[3] t = {-1, 2, 3}>"
     examples = Example.only(

@@ -278,14 +278,8 @@ class IdentityTilePattern(_IdentityOperator):
 
     min_opset = 6
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, repeats: Constant) -> Symbol:
-        return g.op.Tile(x, repeats)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # (1) there are none for a tensor of rank 0
-        repeats = g.get_ints(m.repeats)
-        once = repeats is not None and all(times == 1 for times in repeats)
-        return once or self.none(m.nodes[0], msg=lambda: f"the repetitions are {repeats}")
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Tile(x, g.constant("repeats", lambda repeats: (repeats == 1).all()))  # (1) none for a tensor of rank 0
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
