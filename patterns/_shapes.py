@@ -10,7 +10,7 @@ from onnx import TensorProto, numpy_helper
 from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
-from xoptim.match import GraphView, Node
+from xoptim.match import GraphView, Node, PatternRewriter
 
 from ._nodes import is_op
 
@@ -115,6 +115,22 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
         if not all(is_nonzero(dim) or is_given_size(g, dim) for dim in copied):
             return None
     return target
+
+
+def movement_between(g: GraphView, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
+    """Unsqueeze or Squeeze and their axes, or Reshape and a constant target, between two shapes; ``None`` without any."""
+    for op_type, axes in (("Unsqueeze", inserted_ones(source, result)), ("Squeeze", inserted_ones(result, source))):
+        if axes is not None:
+            return op_type, axes
+    target = reshape_target(g, source, result)
+    return None if target is None else ("Reshape", target)
+
+
+def moved(g: PatternRewriter, name: str, op_type: str, numbers: Sequence[int]) -> str:
+    """A tensor after a movement of `movement_between`, or after a Transpose."""
+    if op_type == "Reshape":
+        return str(g.op.Reshape(name, np.array(numbers, dtype=np.int64)))
+    return str(getattr(g.op, op_type)(name, **{"perm" if op_type == "Transpose" else "axes": list(numbers)}))
 
 
 def expand_target(source: Shape, result: Shape) -> list[int] | None:

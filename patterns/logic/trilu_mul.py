@@ -2,7 +2,7 @@ from typing import Final
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._grids import counted_axis
+from .._grids import counted_from_end
 from .._nodes import is_op
 
 _FIRST: Final = {"Greater": 1, "GreaterOrEqual": 0}
@@ -31,7 +31,9 @@ class TriluMulPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         (product, cast, _), trilu = m.nodes, g.node_before(m.triangle)
-        operator = self._columns_to_rows(g, m)
+        # How the comparison compares the column with the row.
+        operators: dict[object, str] = {(-1, -2): m.comparison, (-2, -1): _TURNED[m.comparison]}
+        operator = operators.get((counted_from_end(g, m.a), counted_from_end(g, m.b)))
         if not is_op(trilu, "Trilu") or operator is None:  # (1)
             return self.none(cast, msg="not a triangle and a comparison of columns with rows")
         if not g.same_shape(m.triangle, cast.output[0]) or g.info(m.triangle).rank != g.info(m.outputs[0]).rank:  # (2)
@@ -45,18 +47,6 @@ class TriluMulPattern(EasyPatternOptimization):
 
     def apply_pattern(self, g: PatternRewriter, triangle: str) -> str:
         return triangle
-
-    @staticmethod
-    def _columns_to_rows(g: GraphView, m: Match) -> str | None:
-        """How a comparison of positions compares the column with the row, ``None`` for other numbers."""
-        rank = g.info(m.nodes[-1].output[0]).rank or 0
-        axes = []
-        for name in (m.a, m.b):
-            shape = g.try_infer_shape(name)
-            axis = None if shape is None else counted_axis(g, name, shape)
-            axes.append(None if shape is None or axis is None else axis - len(shape))
-        operators: dict[object, str] = {(-1, -2): m.comparison, (-2, -1): _TURNED[m.comparison]}
-        return operators.get(tuple(axes)) if rank > 1 else None
 
     examples = Example.pairs(
         "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> { s = Size(z) "
