@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
+from xoptim.facts.families import MOVING
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
 from xoptim.match import GraphView, Node, PatternRewriter
@@ -19,9 +20,6 @@ _HUGE: Final = 2**31
 _LOOKED_AT: Final = 64
 """Most results that are visited to find where sizes come from."""
 
-_SPREADING: Final = frozenset(
-    ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Split", "Gather", "Flatten", "Identity")
-)
 _FEW: Final = 1 << 12
 """Constants of more elements are not read."""
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
@@ -197,7 +195,7 @@ def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None
         return numpy_helper.to_array(value).reshape(()) if isinstance(value, TensorProto) else np.zeros((), np.float32)
     # A Resize that crops may read outside of its operand, where it takes another number.
     copies = node.op_type == "Resize" and node.get_attribute("mode") == "nearest"
-    if node.op_type in _SPREADING or (copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"):
+    if node.op_type in MOVING or (copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"):
         return uniform_value(g, node.input[0], depth - 1)
     if node.op_type in _CONVERTING:
         inner = uniform_value(g, node.input[0], depth - 1)
@@ -244,7 +242,7 @@ def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
     if is_op(node, "Range"):
         first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
         return first if isinstance(first, int) and isinstance(step, int) and step > 0 else None
-    return least_position(g, node.input[0], depth - 1) if node is not None and depth and is_op(node, *_SPREADING) else None
+    return least_position(g, node.input[0], depth - 1) if node is not None and depth and is_op(node, *MOVING) else None
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:

@@ -7,7 +7,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._folding import Array, doubles, is_moderate, rounded
 from .._nodes import renamed
-from ._linear import MOVING, Linear, linear_above
+from ._linear import LINEAR, Linear, linear_above
 
 
 class MatMulMulPattern(PatternOptimization):
@@ -24,7 +24,7 @@ class MatMulMulPattern(PatternOptimization):
     """
 
     anchors = ("Mul", "Div")
-    near = ("MatMul", "Add", "Sub", "Concat", "RotaryEmbedding", *sorted(MOVING))
+    near = ("MatMul", "Add", "Sub", "Concat", "RotaryEmbedding", *sorted(LINEAR))
     phase = "target"
     priority = 9
     exactness = "rounding"

@@ -1,6 +1,7 @@
 from functools import partial
 from typing import Final
 
+from xoptim.facts.families import MOVING
 from xoptim.facts.kernels import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
@@ -8,9 +9,7 @@ from .._axes import agree_elsewhere, axis_of
 from .._nodes import is_op, renamed
 from ._parameters import are_kept, parameters, parts_pair
 
-_MOVING: Final = frozenset(
-    ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Concat")
-)
+_MOVING: Final = MOVING - {"Split"} | {"Concat"}
 """Operators whose results consist of elements of their first operand, or of all operands of a Concat."""
 _MOST = 16
 
