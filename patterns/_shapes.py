@@ -25,7 +25,7 @@ _FEW: Final = 1 << 12
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
 """Operators that make masks of numbers, which all runtimes compute alike, to the bit."""
-_MIRRORED: Final = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
+MIRRORED: Final = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 """The comparison that gives the same when its operands change places."""
 
 
@@ -201,7 +201,7 @@ def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None
         inner = uniform_value(g, node.input[0], depth - 1)
         results = None if inner is None else g.evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
-    decided = _decided(g, node, depth - 1) if node.op_type in _MIRRORED else None
+    decided = _decided(g, node, depth - 1) if node.op_type in MIRRORED else None
     return _combined(g, node, depth - 2) if decided is None and node.op_type in COMBINING else decided
 
 
@@ -221,7 +221,7 @@ def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
     (a, b), op_type = node.input, node.op_type
     low, number = least_position(g, a, depth), uniform_value(g, b, depth)
     if low is None:
-        low, number, op_type = least_position(g, b, depth), uniform_value(g, a, depth), _MIRRORED[op_type]
+        low, number, op_type = least_position(g, b, depth), uniform_value(g, a, depth), MIRRORED[op_type]
     if low is None or number is None:
         return None
     if low > number or (low == number and op_type in ("GreaterOrEqual", "Less")):

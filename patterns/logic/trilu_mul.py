@@ -4,12 +4,12 @@ from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match
 
 from .._grids import counted_from_end
 from .._nodes import is_op
+from .._shapes import MIRRORED
 
 _FIRST: Final = {"Greater": 1, "GreaterOrEqual": 0}
 """The least difference, column minus row, for which a comparison of the column with the row holds."""
 _LAST: Final = {"Less": -1, "LessOrEqual": 0}
 """The largest one."""
-_TURNED: Final = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
 
 
 class TriluMulPattern(EasyPatternOptimization):
@@ -26,13 +26,13 @@ class TriluMulPattern(EasyPatternOptimization):
     min_opset = 14
 
     def match_pattern(self, g: PatternBuilder, triangle: Symbol, a: Symbol, b: Symbol) -> Symbol:
-        comparison = getattr(g.op, g.choice("comparison", *_TURNED))(a, b)
+        comparison = getattr(g.op, g.choice("comparison", *MIRRORED))(a, b)
         return g.op.Mul(triangle, g.keep(g.op.Cast(g.keep(comparison), attributes=ANY)))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         (product, cast, _), trilu = m.nodes, g.node_before(m.triangle)
         # How the comparison compares the column with the row.
-        operators: dict[object, str] = {(-1, -2): m.comparison, (-2, -1): _TURNED[m.comparison]}
+        operators: dict[object, str] = {(-1, -2): m.comparison, (-2, -1): MIRRORED[m.comparison]}
         operator = operators.get((counted_from_end(g, m.a), counted_from_end(g, m.b)))
         if not is_op(trilu, "Trilu") or operator is None:  # (1)
             return self.none(cast, msg="not a triangle and a comparison of columns with rows")
