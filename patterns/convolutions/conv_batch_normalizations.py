@@ -6,7 +6,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._channels import normalization, scale_outputs
+from .._channels import normalization_of, scale_outputs
 from .._folding import Array, cancels, constant, doubles, is_moderate, rounded
 from .._nodes import is_op
 
@@ -47,7 +47,7 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         conv, readers = g.node_before(node.input[0]), g.next_nodes(node.input[0])
         if not is_op(conv, *self.near) or len(readers) < 2 or not g.is_used_only_by(node.input[0], *readers):  # (1)
             return self.none(node, msg="not a convolution that several nodes read")
-        maps = [found for each in readers if (found := _affine(g, each)) is not None]
+        maps = [_Affine(*found) for each in readers if (found := normalization_of(g, each)) is not None]  # (1) (2)
         if len(maps) < len(readers) or not all(map(g.is_constant, filter(None, conv.input[1:]))):  # (1) (2)
             return self.none(conv, msg="a reader is not a normalization with constants, or a mean is too large")
         base, dtype = maps[readers.index(node)], constant(g, conv.input[1]).dtype
@@ -87,15 +87,6 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         f"float[2] p = {{-0.5, 1}}, {_statistics}> {{ "
         f"z = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (z, q, p, m, v) }}",
     )
-
-
-def _affine(g: GraphView, node: Node) -> _Affine | None:
-    """A normalization outside of training with constant parameters, ``None`` when it is none (1) (2)."""
-    training = node.attribute.get("training_mode", 0) or len(node.output) > 1
-    if not is_op(node, "BatchNormalization") or training or node.attribute.get("spatial", 1) != 1:
-        return None
-    scale, bias, mean, variance = node.input[1:]
-    return _Affine(*normalization(g, (scale, bias, mean, variance), node.get_attribute("epsilon")))
 
 
 @np.errstate(all="ignore")
