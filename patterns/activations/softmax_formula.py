@@ -9,11 +9,7 @@ from .one_operator import _OneOperator
 
 
 class _SoftmaxFormula(_OneOperator):
-    """The formula of an operator."""
-
-
-class _AlongAxis(_SoftmaxFormula):
-    """A formula along one axis, which is captured as ``axes``."""
+    """The formula of an operator along one axis, which is captured as ``axes``."""
 
     min_opset = 13
 
@@ -21,7 +17,7 @@ class _AlongAxis(_SoftmaxFormula):
         return m.derive(attributes={"axis": m.axes[0]})
 
 
-class SoftmaxExpPattern(_AlongAxis):
+class SoftmaxExpPattern(_SoftmaxFormula):
     """Exp(x - max x) / sum of these along an axis → Softmax(x)
 
     What: one operator instead of five.
@@ -45,7 +41,7 @@ class SoftmaxExpPattern(_AlongAxis):
     )
 
 
-class LogSoftmaxExpPattern(_AlongAxis):
+class LogSoftmaxExpPattern(_SoftmaxFormula):
     """d - Log(sum of Exp(d)) with d = x - max x along an axis → LogSoftmax(x)
 
     What: one operator instead of six.
@@ -68,27 +64,4 @@ class LogSoftmaxExpPattern(_AlongAxis):
         "agraph (float[a,b] x) => (float[a,b] y) <int64[1] i = {-1}> "
         "{ m = ReduceMax(x, i) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, i) l = Log(s) y = Sub(d, l) }",
         "{ y = LogSoftmax <axis = -1> (x) }",
-    )
-
-
-class SoftmaxLogPattern(_SoftmaxFormula):
-    """Log(Softmax(x)) → LogSoftmax(x)
-
-    What: one operator instead of two, which gives a large negative number where the quotient underflows to zero and its
-    logarithm to -∞, or to a few digits where the quotient is subnormal.
-    Why: measured 5.7 times faster on onnxruntime's CPU provider, and more accurate.
-    Refuses when:
-    1. the provider has no kernel of LogSoftmax for the type.
-    """
-
-    exactness = "approximate"
-    kernels = {"LogSoftmax": "x"}  # (1)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        # The axis has the same meaning for both, in all operator sets.
-        return g.op.Log(g.op.Softmax(x, attributes=g.capture("attributes")))
-
-    examples = Example.only(
-        "agraph (float[a,b,c] x) => (float[a,b,c] y) { s = Softmax <axis = -2> (x) y = Log(s) }",
-        "{ y = LogSoftmax <axis = -2> (x) }",
     )

@@ -1,3 +1,5 @@
+from itertools import islice
+
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import replaced_by
@@ -44,15 +46,8 @@ class SlicesSplitPattern(PatternOptimization):
     def _is_tried(g: GraphView, first: Cut) -> bool:
         """Whether a cut is among the first few that begin at the start of the axis: each one visits all cuts."""
         # Without this limit, n Slices of one tensor would take time in proportion to n squared.
-        before = 0
-        for node in g.next_nodes(first.node.input[0]):
-            if node is first.node:
-                return True
-            cut = cut_of(g, node)
-            before += cut is not None and cut.axis == first.axis and cut.start == 0
-            if before == _TRIED:
-                return False
-        return False
+        cuts = (cut for node in g.next_nodes(first.node.input[0]) if (cut := cut_of(g, node)) is not None)
+        return first in islice((cut for cut in cuts if cut.axis == first.axis and cut.start == 0), _TRIED)
 
     examples = Example.only(
         "agraph (float[a,8] x) => (float[a,3] y, float[a,5] z) <int64[1] zero = {0}, int64[1] three = {3}, "

@@ -99,7 +99,7 @@ class Rewrite:
     examples: ClassVar[Sequence[Example]] = ()
 
     def __init_subclass__(cls, **others: Any) -> None:
-        """Complete the docstring of a rewrite: the sections that it leaves out are those of the class that it extends."""
+        """Complete the docstring of a rewrite: the sections that it leaves out come from the class that it extends."""
         super().__init_subclass__(**others)
         head, own = _sections(cls)
         inherited = {name: text for base in reversed(cls.__mro__) for name, text in _sections(base)[1].items()}
@@ -140,7 +140,7 @@ class Rewrite:
 
 
 def _sections(cls: type) -> tuple[str, dict[str, str]]:
-    """What comes before the sections What, Why and Refuses when of the docstring of a class, and their texts by name."""
+    """The docstring of a class up to its sections What, Why and Refuses when, and their texts by name."""
     head, *rest = re.split(rf"^({'|'.join(_SECTIONS)}):", inspect.cleandoc(cls.__doc__ or ""), flags=re.MULTILINE)
     return head.rstrip(), {name: text.rstrip() for name, text in zip(rest[::2], rest[1::2], strict=True)}
 

@@ -1,0 +1,58 @@
+"""Operators of onnxruntime that compute an activation on the way."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from xoptim.match import EasyPatternOptimization, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match.trace import Optional, Symbol
+
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign"), ()),
+    **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), ("alpha",)),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+    "Clip": ("min", "max"),
+}
+"""The attributes of each activation, in the order in which a fused operator takes them."""
+
+
+class _FusedActivation(EasyPatternOptimization):
+    """An `operator` of two or three operands and one of several `activations`, as one operator.
+
+    Refuses when:
+    1. a parameter of the activation is not known.
+    2. the provider has no kernel for the type.
+    """
+
+    phase = "target"
+    priority = 5
+    min_opset = 7
+    providers = ("cpu",)
+    produces = ("com.microsoft",)
+    tags = ("onnxruntime",)
+    operator: ClassVar[str]
+    activations: ClassVar[tuple[str, ...]]
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Optional) -> Symbol:
+        name = g.choice("activation", *self.activations)
+        captured = {attribute: g.capture(attribute, optional=True) for attribute in PARAMETERS[name]}
+        result: Symbol = getattr(g.op, name)(getattr(g.op, self.operator)(a, b, c, attributes=g.capture("given")), **captured)
+        return result
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        first, second = m.nodes
+        names = PARAMETERS[m.activation]
+        values = [m[name] if m.get(name) is not None else g.get_attribute(second, name) for name in names]
+        if not all(isinstance(value, (int, float)) for value in values):  # (1)
+            return self.none(second, msg="a parameter of the activation is not known")
+        if not runs(g, f"Fused{self.operator}", m.a, "com.microsoft"):  # (2)
+            return self.none(first, msg="the fused operator has no kernel for the type")
+        parameters = self.parameters(dict(zip(names, map(float, values), strict=True)))
+        return m.derive(written={**m.given, "activation": m.activation, **parameters})
+
+    def parameters(self, values: dict[str, float]) -> dict[str, Any]:
+        """The parameters of an activation as attributes of the fused operator."""
+        raise NotImplementedError
+
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, c: str, written: dict[str, Any]) -> str:
+        return str(getattr(g.op, f"Fused{self.operator}")(a, b, c, domain="com.microsoft", **written))

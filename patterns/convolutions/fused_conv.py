@@ -1,0 +1,30 @@
+from typing import Any
+
+from xoptim.match import Example
+
+from .._activations import _FusedActivation
+
+
+class FusedConvPattern(_FusedActivation):
+    """Relu(Conv(x, w, b)) → com.microsoft.FusedConv(x, w, b, activation="Relu")
+
+    What: the same for LeakyRelu, Sigmoid, Tanh, HardSigmoid, and Clip between two numbers.
+    Why: one pass over the result less where onnxruntime's own optimizer is off; otherwise it makes the same operator. (A sum in
+    between is not fused, although the operator has an operand for it: onnxruntime does not change the layout of such a
+    convolution, which was measured to take 1.26 of the time.)
+    """
+
+    operator = "Conv"
+    activations = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
+
+    def parameters(self, values: dict[str, float]) -> dict[str, Any]:
+        """One list."""
+        return {"activation_params": list(values.values())} if values else {}
+
+    _start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b) => (float[n,3,h] y)"
+    examples = Example.pairs(
+        f"{_start} {{ t = Conv <strides = [1]> (x, w, b) y = Relu(t) }}",
+        '{ y = com.microsoft.FusedConv <strides = [1], activation = "Relu"> (x, w, b) }',
+        f"{_start} <float low = {{0}}, float high = {{6}}> {{ t = Conv(x, w) y = Clip(t, low, high) }}",
+        '{ y = com.microsoft.FusedConv <activation = "Clip", activation_params = [0.0, 6.0]> (x, w) }',
+    )
