@@ -336,45 +336,6 @@ class SplitOnePattern(_IdentityOperator):
     )
 
 
-class _Involution(_IdentityOperator):
-    """An `operator` that is its own inverse.
-
-    Why: two passes over the tensor less.
-    Refuses when:
-    1. (never: the first one stays where something else reads it.)
-    """
-
-    interior = "keep"
-    operator: ClassVar[str]
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return getattr(g.op, self.operator)(getattr(g.op, self.operator)(x))
-
-
-class NegNegPattern(_Involution):
-    """Neg(Neg(x)) → x
-
-    What: drops a pair that cancels, bit for bit: the smallest integer is its own opposite both times.
-    """
-
-    operator = "Neg"
-
-    examples = Example.only("agraph (float[a] x) => (float[a] y) { t = Neg(x) u = Neg(t) y = Relu(u) }", "{ y = Relu(x) }")
-
-
-class NotNotPattern(_Involution):
-    """Not(Not(x)) → x
-
-    What: drops a pair that cancels.
-    """
-
-    operator = "Not"
-
-    examples = Example.only(
-        "agraph (bool[a] x, bool[a] z) => (bool[a] y) { t = Not(x) u = Not(t) y = And(u, z) }", "{ y = And(x, z) }"
-    )
-
-
 class _OneOperand(_IdentityOperator):
     """One of some `operators`, with a single operand.
 
