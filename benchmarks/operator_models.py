@@ -225,8 +225,6 @@ RotaryEmbeddingPart (float[1,8,ROWS,64] x, float[1,ROWS,16] c, float[1,ROWS,16] 
 _IMAGES_18 = """
 SoftmaxReshape (float[ROWS,16,4,400] x) => (y) { y = Softmax <axis = 1> (x) }
 ReduceReduce (float[ROWS,64,28,28] x) => (y) <int64[1] i = {3}, int64[1] j = {2}> { t = ReduceMean(x, i) y = ReduceMean(t, j) }
-BatchNormalizationConv (float[ROWS,64,28,28] x, float[64] S, float[64] O, float[64] M, float[64] V, float[64,64,3,3] K) => (y)
-    { t = BatchNormalization(x, S, O, M, V) y = Conv(t, K) }
 ConvWinograd (float[ROWS,256,28,28] x, float[256,256,3,3] K) => (y) { y = Conv <pads = [1, 1, 1, 1]> (x, K) }
 ConvWinogradWide (float[ROWS,256,28,28] x, float[256,256,3,3] K) => (y) { y = Conv <pads = [1, 1, 1, 1]> (x, K) }
 CubicResize (float[ROWS,64,28,28] x) => (y) <float[4] s = {1, 1, 2, 2}> { y = Resize <mode = "cubic"> (x, , s) }
