@@ -24,6 +24,7 @@ import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import xoptim
+from benchmarks.tools import write_between
 from xoptim.bench import BenchOptions, bench
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
@@ -124,10 +125,7 @@ def main(folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, 
     lines.append(line(f"geometric mean of {len(rows)} |", tuple(np.exp(np.log(np.maximum(figures, 1e-9)).mean(axis=0)))))
     print(lines[-1])
     if write:
-        text = PAGE.read_text(encoding="utf-8")
-        table = "\n".join([f"<!-- {write}: begin -->", *lines, "", f"{processor()}.", f"<!-- {write}: end -->"])
-        pattern = f"<!-- {write}: begin -->.*<!-- {write}: end -->"
-        PAGE.write_text(re.sub(pattern, lambda _: table, text, flags=re.DOTALL), encoding="utf-8")
+        write_between(PAGE, write, "\n".join([*lines, "", f"{processor()}."]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Families of graphs that compute with sizes of open dimensions; `benchmarks.families` measures them.
+"""Families of graphs that compute with sizes of open dimensions; `benchmarks.scaling` measures them.
 
 Each family is a graph that, repeated, makes the expression for a size longer, deeper or of a higher degree.
 """
