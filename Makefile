@@ -7,7 +7,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -102,6 +102,11 @@ release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM)
 	mkdir -p build
 	$(RELEASE)/tools/bin/cyclonedx-py environment $(RELEASE)/clean/bin/python --output-reproducible --output-file build/xoptim.cdx.json
 	@ls -l dist build/xoptim.cdx.json
+
+IMAGE ?= docker
+image: ## build an image of a container, xoptim, and optimize a model in it (IMAGE=podman or buildah: by another tool)
+	$(IMAGE) build --target check .
+	$(IMAGE) build --tag xoptim .
 
 NIGHTLY := https://aiinfra.pkgs.visualstudio.com/PublicProjects/_packaging/ORT-Nightly/pypi/simple/
 nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, and run the tests that are not slow
