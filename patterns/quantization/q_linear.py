@@ -12,6 +12,7 @@ from xoptim.facts.kernels import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import agree_elsewhere, axis_of
+from .._bits import are_moderate
 from .._folding import constant
 from .._nodes import is_op
 from ._parameters import Parameters, are_kept, parameters
@@ -50,10 +51,6 @@ _KINDS: Final[dict[str, _Kind]] = {
 _MOST_TERMS: Final = 1 << 14
 """This many products of integers of 8 bits, and a bias of less than `_MOST_BIAS`, add up to less than 2^31."""
 _MOST_BIAS: Final = 1 << 30
-_FAR: Final = 2.0**40
-"""Largest scale, and the reciprocal of the smallest one, so that no product of two leaves the range of 32-bit floats."""
-_STEEP: Final = 2.0**8
-"""Most steps of the result by which it changes with one step of an operand."""
 _CHANNELS: Final = {"Conv": 0, "MatMul": 1}
 """The axis of the weights along which the channels of the result lie."""
 
@@ -94,7 +91,8 @@ class _QLinear(PatternOptimization):
         operands = [each for each in found if each is not None]
         if result is None or len(operands) < len(found):  # (1) (2) (5)
             return self.none(above, msg="an operand or the result has other parameters than constant ones")
-        if not _are_moderate(kind, operands, result):  # (2)
+        scales = [each.numbers.scales for each in (*operands, result)]
+        if not are_moderate(scales, is_product=kind.roles == _PRODUCT or kind.op_type == "QLinearMul"):  # (2)
             return self.none(above, msg="scales are so far apart that the sums would lose digits")
         if g.try_infer_type(node.output[0]) not in self.types or not _have_kernel(g, kind, operands, node, above):  # (3)
             return self.none(above, msg="the types of the integers have no kernel")
@@ -207,19 +205,6 @@ def _described(g: GraphView, node: Node, role: _Role) -> _Operand | None:
     if not (numbers.scales > 0).all() or not are_kept(numbers.scales, TensorProto.UINT8):
         return None
     return _Operand(role, node.input[0], node.input[1], node.input[2] if len(node.input) > 2 else "", numbers)
-
-
-def _are_moderate(kind: _Kind, operands: list[_Operand], result: _Operand) -> bool:
-    """Whether the kernels compute without overflow, and without sums that keep few digits.
-
-    QLinearAdd adds a term for all zero points to terms of up to 255 times the ratio of two scales.
-    """
-    scales = [each.numbers.scales.astype(np.float64) for each in (*operands, result)]
-    if not all(bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in scales):
-        return False
-    is_product = kind.roles == _PRODUCT or kind.op_type == "QLinearMul"
-    factors = [scales[0] * scales[1]] if is_product else scales[:-1]
-    return all(bool(np.all(each / scales[-1] <= _STEEP)) for each in factors)
 
 
 def _have_kernel(g: GraphView, kind: _Kind, operands: list[_Operand], node: Node, above: Node) -> bool:
