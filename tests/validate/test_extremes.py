@@ -206,7 +206,8 @@ def test_a_loop_that_does_not_end_is_stopped_soon(monkeypatch: pytest.MonkeyPatc
     """The first run tells what runs take; here, a negative limit lets the loop run forever."""
     monkeypatch.setattr(work, "_LEAST", 0.1)
     model = parse(
-        """agraph (float[a] x, float lim) => (float y) <float h = {0.5}, bool go = {1}> { s = ReduceSum<keepdims=0>(x) e = Abs(s)
+        """agraph (float[a] x, float lim) => (float y) <float h = {0.5}, bool go = {1}> {
+        s = ReduceSum<keepdims=0>(x) e = Abs(s)
         y = Loop(, go, e) <body = b (int64 i, bool c, float v) => (bool d, float w) { w = Mul(v, h) d = Greater(w, lim) }> }"""
     )
     start = time.perf_counter()
