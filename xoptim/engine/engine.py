@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import groupby
+from itertools import compress, groupby
 from time import perf_counter
 
 from xoptim.engine.applier import Applier
@@ -24,6 +25,7 @@ class Engine:
         self.model = model
         self.state = state
         self._active: list[PatternOptimization] = []
+        self._usable: defaultdict[int, list[bool]] = defaultdict(list)  # whether each active pattern is, by operator set
         self._indexes: dict[tuple[int, int, int], PatternIndex] = {}
         self._rounds: dict[Graph, Rounds] = {}
         self._unconfirmed = 0
@@ -91,7 +93,9 @@ class Engine:
         opset = graph.opsets.get("", 0)
         key = (opset, first, len(self._active))
         if key not in self._indexes:
-            usable = tuple(pattern for pattern in self._active[first:] if self.state.is_usable(pattern, opset))
+            known = self._usable[opset]
+            known += [self.state.is_usable(pattern, opset) for pattern in self._active[len(known) :]]
+            usable = tuple(compress(self._active[first:], known[first:]))
             self._indexes[key] = index_of(usable, tuple(self.state.options.with_verbosity(EXPLAINED, usable)))
         return self._indexes[key]
 

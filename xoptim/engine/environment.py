@@ -30,7 +30,7 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
     installed = installed_patterns()
     named = [name for name in env if name.endswith("Pattern") or name in installed]
     # A variable named like an unknown pattern may belong to another program unless its value is a number.
-    classes = {cls.__name__ for cls in installed.values()}
+    classes = {cls.__name__ for cls in installed.values()} if named else set()
     named = [name for name in named if name in classes or (name.endswith("Pattern") and env[name].isdecimal())]
     return DebugSettings(
         verbose=_number("LOG_PATTERN_OPTIMIZE", env.get("LOG_PATTERN_OPTIMIZE") or "0"),

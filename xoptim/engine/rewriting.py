@@ -106,12 +106,14 @@ def staged(rewrites: Iterable[Rewrite]) -> list[Stage]:
     """The rewrites of a selection as stages, in the order in which they run."""
     stages: list[Stage] = []
     active: list[PatternOptimization] = []
-    of_phase: dict[str, list[Rewrite]] = {phase: [] for phase in PHASES}
+    of_phase: dict[str, Stage] = {phase: Stage([], []) for phase in PHASES}
     for rewrite in rewrites:
-        of_phase[rewrite.phase].append(rewrite)
-    for phase, mine in of_phase.items():
-        patterns = [each for each in mine if isinstance(each, PatternOptimization)]
-        passes = [each for each in mine if isinstance(each, ModelPass)]
+        stage = of_phase[rewrite.phase]
+        if isinstance(rewrite, PatternOptimization):
+            stage.patterns.append(rewrite)
+        elif isinstance(rewrite, ModelPass):
+            stage.passes.append(rewrite)
+    for phase, (passes, patterns) in of_phase.items():
         active = [*active, *patterns]
         if stages and not passes and (phase in _TOGETHER or not patterns):
             passes = stages.pop().passes

@@ -31,7 +31,7 @@ def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:
 
 
 def _check(chosen: ModelPass, verb: str, conditions: Sequence[Condition], model: Model, state: State) -> None:
-    wrong = unmet(model, conditions) if state.options.strict else ""
+    wrong = unmet(model, conditions) if conditions and state.options.strict else ""
     if wrong:
         raise XoptimError(f"pass {chosen.name()} {verb} {', '.join(conditions)}: {wrong}")
 

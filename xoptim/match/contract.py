@@ -10,12 +10,14 @@ Condition: TypeAlias = Literal["defined", "used", "stored"]
 
 
 def _undefined(graph: Graph) -> Iterator[str]:
-    made: set[str] = set()
+    known = {""}
     for node in graph.nodes:
         for name in node.input:
-            if name and name not in made and (graph.producer(name) is not None or graph.scope(name) is None):
-                yield f"{name!r} is read before it is defined"
-        made.update(node.output)
+            if name not in known:
+                if graph.producer(name) is not None or graph.scope(name) is None:
+                    yield f"{name!r} is read before it is defined"
+                known.add(name)
+        known.update(node.output)
     yield from (f"output {name!r} is not defined" for name in graph.outputs if graph.scope(name) is None)
 
 
@@ -47,4 +49,8 @@ CONDITIONS: Final[Mapping[Condition, Callable[[Graph], Iterator[str]]]] = {
 
 def unmet(model: Model, conditions: Iterable[Condition]) -> str:
     """The first contradiction to some conditions, empty when they hold."""
-    return next((text for name in conditions for graph in model.graphs() for text in CONDITIONS[name](graph)), "")
+    for contradictions in map(CONDITIONS.__getitem__, conditions):
+        for graph in model.graphs():
+            for text in contradictions(graph):
+                return text
+    return ""
