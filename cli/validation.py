@@ -179,7 +179,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 _REASONS: Final = {"Object arrays": "it holds objects: texts need the type str", "pickle": "it is not an archive"}
-"""What numpy's errors mean, by a part of their text."""
+"""The reasons behind errors of numpy, by a part of their text."""
 
 
 def _feeds(path: Path) -> dict[str, np.ndarray]:
