@@ -4,7 +4,7 @@ from xoptim.match.rewrite import Rewrite
 
 
 class _Family(Rewrite):
-    """What rewrites have in common.
+    """Rewrites that share two sections.
 
     Why: one node less.
     Refuses when:
