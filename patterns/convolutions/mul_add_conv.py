@@ -31,6 +31,7 @@ class MulAddConvPattern(PatternOptimization):
     anchors = ("Conv",)
     near = _STEPS
     phase = "specialize"
+    before = ("ConvBatchNormalization",)  # a normalization between two convolutions gives the first one no bias
     exactness = "rounding"
     min_opset = 7
     radius = 4

@@ -1,6 +1,7 @@
 """The cheapest choice of the nodes of a region, as a minimum cut."""
 
-from collections.abc import Hashable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 ALWAYS = "always"
@@ -43,27 +44,22 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
     and `NEVER` leaves the chosen nodes on the side of `ALWAYS`. The maximum flow is found along shortest paths (Edmonds and
     Karp, *Theoretical Improvements in Algorithmic Efficiency for Network Flow Problems*, 1972).
     """
-    room: dict[Hashable, dict[Hashable, int]] = {ALWAYS: {}, NEVER: {}}
+    room: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
     auxiliary: set[Hashable] = {ALWAYS}
 
     def connect(a: Hashable, b: Hashable, capacity: int) -> None:
         if a != b:
-            ahead = room.setdefault(a, {})
-            ahead[b] = ahead.get(b, 0) + capacity
-            room.setdefault(b, {}).setdefault(a, 0)
+            room[a][b] += capacity
+            room[b][a] += 0
 
     for number, term in enumerate(terms):
-        above, below = term.chosen[0], term.left[0]
-        if len(term.chosen) > 1:
-            above = ("above", number)
-            auxiliary.add(above)
-            for node in term.chosen:
-                connect(node, above, _UNLIMITED)
-        if len(term.left) > 1:
-            below = ("below", number)
-            auxiliary.add(below)
-            for node in term.left:
-                connect(below, node, _UNLIMITED)
+        above: Hashable = ("above", number) if len(term.chosen) > 1 else term.chosen[0]
+        below: Hashable = ("below", number) if len(term.left) > 1 else term.left[0]
+        auxiliary |= {above} - {*term.chosen} | {below} - {*term.left}
+        for node in term.chosen:
+            connect(node, above, _UNLIMITED)
+        for node in term.left:
+            connect(below, node, _UNLIMITED)
         connect(above, below, term.cost)
     while True:
         came = _reached(room)
@@ -79,12 +75,12 @@ def cheapest(terms: Sequence[Term]) -> set[Hashable]:
             room[b][a] += flow
 
 
-def _reached(room: dict[Hashable, dict[Hashable, int]]) -> dict[Hashable, Hashable]:
+def _reached(room: Mapping[Hashable, Mapping[Hashable, int]]) -> dict[Hashable, Hashable]:
     """The vertices that can be reached from `ALWAYS`, each with the one before it on a shortest path."""
     came: dict[Hashable, Hashable] = {ALWAYS: ALWAYS}
     pending: list[Hashable] = [ALWAYS]
     for vertex in pending:
-        for following, capacity in room[vertex].items():
+        for following, capacity in room.get(vertex, {}).items():
             if capacity > 0 and following not in came:
                 came[following] = vertex
                 pending.append(following)

@@ -249,7 +249,7 @@ class IdentitySlicePattern(_IdentityOperator):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         starts, ends, steps = (g.get_argument(m.nodes[0], name) for name in ("starts", "ends", "steps"))
-        if steps is not None and set(steps if isinstance(steps, list) else [0]) != {1}:  # (1)
+        if steps is not None and not (isinstance(steps, list) and all(step == 1 for step in steps)):  # (1)
             return self.none(m.nodes[0], msg="the steps are not known to be 1")
         known = isinstance(starts, list) and isinstance(ends, list)
         everything = known and all(s == 0 or s <= -far(g) for s in starts) and all(e >= far(g) for e in ends)
