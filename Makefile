@@ -59,8 +59,8 @@ $(VENV)/.pyodide: $(VENV)/.browser
 	-$(BIN)/python -m tests.browser.fetch $(VENV)/pyodide
 	@touch $@
 
-test-browser: $(VENV)/.pyodide ## run the tests of the report, and of the page in the browser, in chromium (skipped where there is none)
-	$(BIN)/python -m pytest -rs tests/reporting/test_page_browser.py tests/browser
+test-browser: $(VENV)/.pyodide ## run the tests of the report, of the site, and of the page in the browser, in chromium (skipped where there is none)
+	$(BIN)/python -m pytest -rs tests/reporting/test_page_browser.py tests/meta/test_site.py tests/browser
 
 pictures: site $(VENV)/.browser ## make the pictures of the documentation, by the tests of the report and of the site
 	PICTURES=docs/pictures $(BIN)/python -m pytest -rs tests/reporting/test_page_browser.py tests/meta/test_site.py
