@@ -48,7 +48,11 @@ class ModelFile(click.Path):
             with path.open("rb") as stream:
                 return _copied(stream, ctx)
         if path.is_dir():
-            raise click.UsageError(f"cannot read {value!r}: Is a directory{_meant(models_in(path))}")
+            meant = _meant(models_in(path))
+            several = (
+                f"; `xopt batch {value} -o OUT` optimizes all models in it" if meant and ctx.info_name == "optimize" else ""
+            )
+            raise click.UsageError(f"cannot read {value!r}: Is a directory{meant}{several}")
         if not path.exists() and not path.is_symlink():
             near = similar(path.name, [each.name for each in models_in(path.parent)], 3)
             raise click.UsageError(f"cannot read {value!r}: No such file or directory{_meant(map(path.with_name, near))}")

@@ -16,6 +16,10 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1
 _OPTION: Final = "option"
 
 
+_METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
+"""Words for values in the help, where those of click are long."""
+
+
 def option(text: str, *names: str, **settings: Any) -> Any:
     """A field that is an option; a field without one is a group of options, a dataclass that its default factory names.
 
@@ -26,7 +30,9 @@ def option(text: str, *names: str, **settings: Any) -> Any:
     """
     nothing = () if settings.get("multiple") else False if settings.get("is_flag") else 0 if settings.get("count") else None
     default = settings.get("default", nothing)
-    return field(default=default, metadata={_OPTION: (names, {"help": text, "show_default": bool(default), **settings})})
+    metavar = _METAVARS.get(type(settings.get("type")))
+    shown = {"help": text, "show_default": bool(default), "metavar": metavar}
+    return field(default=default, metadata={_OPTION: (names, {**shown, **settings})})
 
 
 def flag(text: str, *names: str) -> Any:

@@ -79,6 +79,7 @@ def write_sources(folder: Path) -> None:
         target = folder / page.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_page(page, known), encoding="utf-8")
+    shutil.copytree(ROOT / "docs" / "pictures", folder / "docs" / "pictures")
     toc = "\n".join(
         "\n".join(("```{toctree}", ":maxdepth: 1", f":caption: {title}", "", *names, "```", ""))
         for title, names in GUIDES.items()
@@ -109,7 +110,7 @@ def _page(page: Path, known: set[Path]) -> str:
             return f"[{text}]({os.path.relpath(ROOT / 'index.md', page.parent)}{target.removeprefix(target.partition('#')[0])})"
         return found[0]
 
-    text = re.sub(r"\[([^\]]+)\]\(([^()\s]+)\)", link, page.read_text(encoding="utf-8"))
+    text = re.sub(r"(?<!!)\[([^\]]+)\]\(([^()\s]+)\)", link, page.read_text(encoding="utf-8"))
     return re.sub(r"^```mermaid\n(.*?)^```", lambda found: f"{picture(found[1])}\n", text, flags=re.DOTALL | re.MULTILINE)
 
 

@@ -87,6 +87,12 @@ def test_help(xopt: Xopt, words: tuple[str, ...]) -> None:
     assert outcome.err == ""
 
 
+def test_the_list_of_commands_is_not_cut(xopt: Xopt) -> None:
+    printed = " ".join(xopt("--help").out.split())
+    first = [" ".join((command.help or "").split()).partition(". ")[0].rstrip(".") for command in COMMANDS]
+    assert [each for each in first if each not in printed] == []
+
+
 def test_no_words_at_all(xopt: Xopt) -> None:
     outcome = xopt()
     assert outcome.code == 2
@@ -124,6 +130,10 @@ def test_no_words_at_all(xopt: Xopt) -> None:
         (("verify", "model.onnx"), "Missing argument 'OTHER'"),
         (("verify", "model.onnx", "absent.onnx"), "cannot read 'absent.onnx': No such file or directory"),
         (("verify", "model.onnx", "."), "cannot read '.': Is a directory (did you mean 'model.onnx'?)"),
+        (
+            (".",),
+            "cannot read '.': Is a directory (did you mean 'model.onnx'?); `xopt batch . -o OUT` optimizes all models in it",
+        ),
         (("stats", "absent.onnx"), "cannot read 'absent.onnx': No such file or directory"),
     ],
 )

@@ -45,9 +45,7 @@ def test_the_hint_comes_true(text: str) -> None:
 
 def test_the_text() -> None:
     hint = OpsetHint(17, 40, 23, {"Gelu": 4, "RMSNormalization": 9})
-    assert str(hint) == (
-        "40 nodes fewer and 4 times Gelu, 9 times RMSNormalization with --opset 23; the model has operator set 17"
-    )
+    assert str(hint) == ("40 nodes fewer with --opset 23: Gelu 4, RMSNormalization 9; the model has operator set 17")
     assert hint.to_json() == {"opset": 23, "patterns": {"Gelu": 4, "RMSNormalization": 9}, "nodes": 40}
 
 

@@ -31,7 +31,7 @@ def test_operators_of_onnxruntime() -> None:
     proto = optimize(parse(FUSED))
     (hint,) = hints(proto)
     assert hint.option == "--include onnxruntime"
-    assert str(hint) == "1 node fewer and 1 time FusedMatMul with --include onnxruntime"
+    assert str(hint) == "1 node fewer with --include onnxruntime: FusedMatMul 1"
     after = optimize(parse(FUSED), patterns="default+onnxruntime")
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes
     assert hints(after) == []
@@ -103,7 +103,7 @@ MASKED = (
 def test_assumptions() -> None:
     proto = optimize(parse(MASKED, 23))
     hint = next(each for each in hints(proto) if "--assume 't" in each.option)
-    assert str(hint) == "3 nodes fewer and 1 time Attention with --assume 't >= 1' --assume 'finite(mask)'"
+    assert str(hint) == "3 nodes fewer with --assume 't >= 1' --assume 'finite(mask)': Attention 1"
     after = optimize(parse(MASKED, 23), assume=["t >= 1", "finite(mask)"], verify=True)
     assert [node.op_type for node in after.graph.node].count("Attention") == 1
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,15 @@ def _check_links(page: Path) -> None:
 
 def test_pictures_are_made_by_tests() -> None:
     """``make pictures`` makes each picture that a page shows, and no other."""
-    made = {name for path in (ROOT / "tests" / "reporting").glob("*.py") for name in _PICTURE.findall(path.read_text("utf-8"))}
+    made = {name for path in (ROOT / "tests").rglob("*.py") for name in _PICTURE.findall(path.read_text("utf-8"))}
     shown = {name for page in PAGES for name in re.findall(r"pictures/([\w-]+)\.png\)", page.read_text(encoding="utf-8"))}
-    assert made == shown == {path.stem for path in (ROOT / "docs" / "pictures").iterdir()}
+    files = {path.stem: path.read_bytes() for path in (ROOT / "docs" / "pictures").iterdir()}
+    assert made == shown == files.keys()
+    for name, content in files.items():
+        assert content[:8] == b"\x89PNG\r\n\x1a\n"
+        width, height = struct.unpack(">II", content[16:24])
+        assert (width, height) == (1440, 860), name
+        assert len(content) > 20_000, f"{name} shows a page that is all but empty"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")

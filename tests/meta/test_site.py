@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.meta.sources import ROOT
+from tests.reporting.conftest import Visit
+from tests.reporting.conftest import browser as browser
 
 CHART = """flowchart TB
     i0([x])
@@ -54,6 +56,7 @@ def test_the_sources(module: Any, tmp_path: Path) -> None:
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.md")}
     assert not [name for name, text in pages.items() if "```mermaid" in text]
     assert pages["docs/patterns/GatherUnsqueeze.md"].count("<svg") == 2
+    assert "](docs/pictures/report.png)" in pages["index.md"], "a picture stays a picture"
     listed = {f"{name}.md" for names in site.GUIDES.values() for name in names}
     assert {name for name in pages if not name.startswith("docs/patterns/")} - listed == {"index.md"}
     for name, text in pages.items():
@@ -78,3 +81,24 @@ def test_the_page_in_the_browser(module: Any, tmp_path: Path) -> None:
     assert files == {"index.html", "worker.js", "optimize.py", "packages.json", "a-1.0-py3-none-any.whl"}
     site.write_sources(tmp_path)
     assert '<a href="browser/index.html">' in (tmp_path / "docs" / "browser.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_the_built_site_is_read(browser: Any) -> None:
+    """From the start to the page of a pattern, whose flowcharts are drawn, and nothing is loaded from elsewhere."""
+    start = ROOT / "build" / "site" / "html" / "index.html"
+    if not start.exists():
+        pytest.skip("make site builds it")
+    seen = Visit(browser.new_page(viewport={"width": 1440, "height": 860}))
+    seen.page.goto(start.as_uri())
+    assert seen.texts("h1")[0].startswith("xoptim")
+    assert seen.count("article img") >= 1
+    seen.page.click(".sidebar-tree a:text-is('Patterns')")
+    seen.page.locator("article a[href$='GatherUnsqueeze.html']").first.click()
+    assert seen.texts("h1")[0].startswith("GatherUnsqueeze")
+    assert seen.count("svg.graph rect") >= 3
+    assert seen.page.locator("svg.graph").first.bounding_box()["width"] > 50
+    seen.picture("site")
+    assert (seen.errors, [url for url in seen.requests if not url.startswith("file:")]) == ([], [])
+    seen.page.close()

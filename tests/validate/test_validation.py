@@ -440,3 +440,12 @@ def test_one_run_is_tried_in_no_time() -> None:
     assert report.ok
     never = "g (float[4] x) => (float y) <int64[1] s = {3}> { t = Add(s, s) y = Reshape(x, t) }"
     assert "Reshape" in check(never, never, time_limit=0.0).reason
+
+
+def test_items_of_a_sequence_are_one_output() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[6] x) => (seq(float[2]) y, float[6] z) { y = SplitToSequence <axis = 0> (x, two) z = Neg(x) }""")
+    model.graph.initializer.append(numpy_helper.from_array(np.array(2, np.int64), "two"))
+    report = validate(model, model, ValidationOptions(assignments=1))
+    assert {c.output for run in report.runs for c in run.comparisons} == {"y[0]", "y[1]", "y[2]", "z"}
+    assert report.summary().startswith("equal: 2 outputs in ")

@@ -41,17 +41,18 @@ class OpsetHint:
     patterns: dict[str, int]  # number of applications by name
 
     def __str__(self) -> str:
-        return f"{_gain(self.nodes, self.patterns)} with --opset {self.opset}; the model has operator set {self.present}"
+        return _effect(self.nodes, f"--opset {self.opset}", self.patterns) + f"; the model has operator set {self.present}"
 
     def to_json(self) -> dict[str, Any]:
         """``opset``, ``patterns`` and ``nodes``, as JSON values."""
         return {"opset": self.opset, "patterns": self.patterns, "nodes": self.nodes}
 
 
-def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
-    """The number of nodes that would go, and the applications of patterns by name."""
-    found = ", ".join(f"{counted(count, 'time')} {name}" for name, count in patterns.items())
-    return " and ".join(filter(None, (f"{counted(nodes, 'node')} fewer" if nodes > 0 else "", found)))
+def _effect(nodes: int, option: str, patterns: Mapping[str, int]) -> str:
+    """The number of nodes that would go, and the applications of patterns, written as those of the run."""
+    gain = f"{counted(nodes, 'node')} fewer" if nodes > 0 else "further rewrites"
+    names = ", ".join(f"{name} {count}" for name, count in patterns.items())
+    return f"{gain} with {option}" + (f": {names}" if names else "")
 
 
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
@@ -111,7 +112,7 @@ class OptionHint:
     nodes: int
 
     def __str__(self) -> str:
-        return f"{_gain(self.nodes, self.patterns)} with {self.option}"
+        return _effect(self.nodes, self.option, self.patterns)
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""

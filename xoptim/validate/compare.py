@@ -9,7 +9,7 @@ signed zeros are to differ. Integers, Booleans and strings must be equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import ml_dtypes
@@ -110,6 +110,7 @@ class Comparison:
     finite: bool = True  # whether the reference has a finite element, or nothing to be finite
     # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers that differ
     error_bins: Mapping[int, ErrorBin] = field(default_factory=dict)
+    whole: str = ""  # the name of the output, where this is an item of it
 
     @property
     def ok(self) -> bool:
@@ -127,15 +128,19 @@ def compare_values(output: str, expected: Value, actual: Value, rules: Compariso
         if len(expected) != len(actual):
             return [Comparison(output, "structure", f"{len(actual)} items instead of {len(expected)}")]
         pairs = zip(expected, actual, strict=True)
-        return [c for i, (e, a) in enumerate(pairs) for c in compare_values(f"{output}[{i}]", e, a, rules)]
+        return _items(output, ((f"[{i}]", e, a) for i, (e, a) in enumerate(pairs)), rules)
     if isinstance(expected, dict) and isinstance(actual, dict):
         if expected.keys() != actual.keys():
             return [Comparison(output, "structure", f"keys {_few(actual)} instead of {_few(expected)}")]
-        return [c for k, e in expected.items() for c in compare_values(f"{output}[{k!r}]", e, actual[k], rules)]
+        return _items(output, ((f"[{k!r}]", e, actual[k]) for k, e in expected.items()), rules)
     if expected is None:
         return [Comparison(output)]
     reference, other = _scalars(expected, actual)
     return [_compare_arrays(output, reference, other, rules)]
+
+
+def _items(output: str, items: Iterable[tuple[str, Value, Value]], rules: ComparisonRules) -> list[Comparison]:
+    return [replace(c, whole=output) for at, e, a in items for c in compare_values(f"{output}{at}", e, a, rules)]
 
 
 def _scalars(*values: Value) -> list[np.ndarray]:

@@ -129,7 +129,7 @@ class ValidationReport:
         if self.status != "equal":
             return f"{self.status}: {self.reason}"
         largest = self.largest
-        outputs = len({c.output for run in self.runs for c in run.comparisons})
+        outputs = len({c.whole or c.output for run in self.runs for c in run.comparisons})
         noun = "result" if self.sections else "output"
         text = f"equal: {counted(outputs, noun)} in {counted(len(self.runs), 'run')}"
         text += f" of {counted(self.sections, 'section')}" if self.sections else ""

@@ -455,7 +455,7 @@ GELU = """agraph (float[2,8] x) => (float[2,8] y) {
 def test_a_hint_at_a_newer_operator_set(xopt: Xopt) -> None:
     write(GELU, opset=17)
     said = xopt("model.onnx")
-    assert re.search(r"^hint +4 nodes fewer and 1 time \w+ with --opset 20; the model has operator set 17$", said.out, re.M)
+    assert re.search(r"^hint +4 nodes fewer with --opset 20: \w+ 1; the model has operator set 17$", said.out, re.M)
     hint, other = json.loads(xopt("model.onnx", "--json").out)["hints"]
     assert (hint["opset"], other["option"]) == (20, "--include onnxruntime")
     report = json.loads(xopt("model.onnx", "--json", "--opset", "20").out)
