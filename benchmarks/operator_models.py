@@ -129,6 +129,7 @@ GemmBatchNormalization (float[ROWS,768] x, float[768,768] W, float[768] C, float
 GemmBiasAdd (float[ROWS,768] x, float[768,768] W, float[768] C, float[768] D) => (y) { t = Gemm(x, W, C) y = Add(t, D) }
 GemmMul (float[ROWS,768] x, float[768,768] W, float[768] B) => (y) <float s = {0.5}> { t = Gemm(x, W, B) y = Mul(t, s) }
 GemmTranspose (float[ROWS,768] x, float[768,768] W) => (y) { t = Gemm <transB = 1> (x, W) y = Transpose <perm = [1, 0]> (t) }
+GemmZeroBias (float[ROWS,768] x, float[768,768] W) => (y) <float c = {0}> { y = Gemm(x, W, c) }
 MatMulAdd (float[ROWS,768] x, float[768,768] W, float[768] B) => (y) { t = MatMul(x, W) y = Add(B, t) }
 MatMulAddMul (float[1,ROWS,768] x, float[768,768] W, float[768] B, float[768] S) => (y)
     { t = MatMul(x, W) u = Add(t, B) y = Mul(u, S) }
