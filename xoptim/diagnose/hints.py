@@ -52,6 +52,7 @@ def _gain(nodes: int, patterns: Mapping[str, int]) -> str:
     return " and ".join(filter(None, (f"{counted(nodes, 'node')} fewer" if nodes > 0 else "", found)))
 
 
+@quietly()
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
     """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
 
