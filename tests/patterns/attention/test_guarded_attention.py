@@ -92,7 +92,8 @@ def test_a_single_head_of_keys_and_values_without_an_axis() -> None:
     repeated = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
     before = parse(
         f"""agraph (float[b,2,3,4] q, float[b,5,4] k, float[b,5,4] v, float[b,1,3,5] m) => (float[b,3,8] y)
-        <int64[2] a = {{1, 2}}, int64[5] e = {{1, 1, 2, 1, 1}}, int64[4] z = {{0, 2, -1, 4}}, float zero = {{0}}, int64[3] h = {{0, 0, 8}}>
+        <int64[2] a = {{1, 2}}, int64[5] e = {{1, 1, 2, 1, 1}}, int64[4] z = {{0, 2, -1, 4}}, float zero = {{0}},
+        int64[3] h = {{0, 0, 8}}>
         {{ {repeated.format("k")} {repeated.format("v")} p = Transpose <perm = [0, 1, 3, 2]> (kr) c = MatMul(q, p) d = Add(c, m)
         w = Softmax <axis = -1> (d) n = IsNaN(w) u = Where(n, zero, w) o = MatMul(u, vr)
         r = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(r, h) }}""",
