@@ -23,7 +23,7 @@ class _GemmSum(EasyPatternOptimization):
         return m.derive(bias=m.c)
 
     def apply_pattern(
-        self, g: PatternRewriter, a: str, b: str, bias: str | Array, attributes: dict[str, Any] | None = None
+        self, g: PatternRewriter, a: str, b: str, bias: str | Array | None, attributes: dict[str, Any] | None = None
     ) -> str:
         # ``beta`` is 1: its former value multiplied another bias, or none.
         return g.op.Gemm(a, b, bias, **{name: value for name, value in (attributes or {}).items() if name != "beta"})
@@ -112,4 +112,36 @@ class MatMulAddPattern(_GemmSum):
     examples = Example.only(
         "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] b = {1, 2, 3}> { t = MatMul(x, w) y = Add(b, t) }",
         "<float[3] b = {1, 2, 3}> { y = Gemm(x, w, b) }",
+    )
+
+
+class GemmZeroBiasPattern(_GemmSum):
+    """Gemm(a, b, c) → Gemm(a, b), where c is 0 or ``beta`` is
+
+    What: drops a bias that adds 0; at most the sign of a zero is lost, as in `NeutralAdd`. JAX's products are exported so.
+    Why: the result is not filled with the bias first; and a bias that is added later finds its place, or products are rounded.
+    Refuses when:
+    1. the bias is not constant, or neither 0 nor finite and multiplied by 0.
+    2. ``beta`` is 0, the bias is not, and the sum may have no terms: onnxruntime leaves ``beta`` out then.
+    """
+
+    min_opset = 11
+    priority = 1
+
+    def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol, c: Constant) -> Symbol:
+        return g.op.Gemm(a, b, c, attributes=g.capture("attributes"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        bias, beta = doubles(g, m.c), m.attributes.get("beta", 1.0)
+        if (bias * beta).any():  # (1), also where it is NaN
+            return self.none(m.nodes[0], msg="the bias is not 0, and not multiplied by 0")
+        if bias.any() and not contracts(g, m.a, m.b, m.attributes):  # (2)
+            return self.none(m.nodes[0], msg="the sum may have no terms")
+        return m.derive(bias=None)
+
+    examples = Example.pairs(
+        "agraph (float[n,4] x, float[4,3] w) => (float[n,3] y) <float[3] c = {0, 0, 0}> { y = Gemm <alpha = 2.0> (x, w, c) }",
+        "{ y = Gemm <alpha = 2.0> (x, w) }",
+        "agraph (float[n,4] x, float[3,4] w) => (float[n,3] y) <float c = {7}> { y = Gemm <beta = 0.0, transB = 1> (x, w, c) }",
+        "{ y = Gemm <transB = 1> (x, w) }",
     )

@@ -43,6 +43,13 @@ def test_the_hint_comes_true(text: str) -> None:
     assert hint.patterns.items() <= applied.items()
 
 
+def test_the_result_is_loaded_without_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as of declared sizes that the result, which computes less, contradicts."""
+    stale = GELU.replace("float[2,8] y", "float[3,8] y")
+    assert opset_hint(parse(stale, 17), OPTIONS) is not None
+    assert not caplog.records
+
+
 def test_the_text() -> None:
     hint = OpsetHint(17, 40, 23, {"Gelu": 4, "RMSNormalization": 9})
     assert str(hint) == ("40 nodes fewer with --opset 23: Gelu 4, RMSNormalization 9; the model has operator set 17")

@@ -98,6 +98,8 @@ NO_TERMS = [
          "{ t = Gemm(a, b, c) y = Mul(t, s) }", {"a": EMPTY((2, 0)), "b": EMPTY((0, 3))}),
     Case("GemmBiasAdd", "agraph (float[2,k] a, float[k,3] b) => (float[2,3] y) <float[3] c = {1, 2, 3}> "
          "{ t = Gemm <beta = 0.5> (a, b, c) y = Add(t, c) }", {"a": EMPTY((2, 0)), "b": EMPTY((0, 3))}),
+    Case("GemmZeroBias", "agraph (float[2,k] a, float[k,3] b) => (float[2,3] y) <float[3] c = {1, 2, 3}> "
+         "{ y = Gemm <beta = 0.0> (a, b, c) }", {"a": EMPTY((2, 0)), "b": EMPTY((0, 3))}),
 ]  # fmt: skip
 LARGE = "8388608, 8388608"
 NEGATIVE = "-8388608, -8388608"

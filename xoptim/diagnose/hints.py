@@ -55,6 +55,7 @@ def _effect(nodes: int, option: str, patterns: Mapping[str, int]) -> str:
     return f"{gain} with {option}" + (f": {names}" if names else "")
 
 
+@quietly()
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
     """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
 

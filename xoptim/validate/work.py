@@ -40,7 +40,7 @@ class RunBudget:
 
     @property
     def patience(self) -> float | None:
-        """Seconds after which a further run is stopped, as a loop of the model may not end; ``None`` before the first one."""
+        """Seconds after which a further run is stopped, since a loop may not end; ``None`` before the first run."""
         return None if self._first is None else max(_LEAST, _RUNS * self._first)
 
     def spend(self, seconds: float) -> None:
