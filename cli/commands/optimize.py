@@ -214,7 +214,7 @@ def _add_figures(summary: Summary, subject: Path | Source, proof: Proof, choices
         summary.latency = _measured(subject, proof, choices)
     if not choices.quiet:
         progress.say("looking for options that would help")
-        summary.hints = _hints(proof, choices.optimization(progress), choices.comparison.read(choices.provider, several=True))
+        summary.hints = _hints(proof, choices.optimization(progress), choices.comparison.read(["cpu"], several=True))
 
 
 def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:

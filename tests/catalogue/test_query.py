@@ -122,3 +122,10 @@ def test_a_query_goes_where_a_selection_goes() -> None:
     mixed: list[str | Query] = ["c", Query(["a"], exclude=["onnxruntime"]), "-Zeta"]
     assert [pattern.name() for pattern in select(mixed)] == ["Beta", "Gamma"]
     assert select(Query(["Zeta"]))[0] is select("Zeta")[0]
+
+
+def test_a_query_of_words_is_its_own_selection() -> None:
+    """As a part of another query, it would be answered again for each model; one with groups is, for what is left out."""
+    query = Query(["a"], exclude=["Zeta"])
+    assert Query.of(query) is query
+    assert Query.of(Query(["a"], subquery={"target": query})).steps

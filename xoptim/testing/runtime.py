@@ -21,7 +21,7 @@ Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
 """Numbers of models; the model to load under the first of them, or the feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False)
-_LONGEST = 2.0
+_LONGEST = 1.0
 """Seconds of computing after which a run counts as a crash: some kernels never end on a window without elements."""
 _KEPT = 8
 """Sessions that the other process holds, the last ones."""
