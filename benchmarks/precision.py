@@ -1,4 +1,4 @@
-"""Time, bytes and error of models with fewer bits, beside those of other tools from the original.
+"""Time, bytes and error of models with fewer bits, beside what other tools make of the original.
 
     python -m benchmarks.zoo models                                # small models of many architectures
     python -m benchmarks.precision models                          # --precision int8 --tolerance 2%

@@ -17,7 +17,7 @@ _OPTION: Final = "option"
 
 
 _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
-"""Words for values in the help, where those of click are long."""
+"""Words for values in the help, where click has long ones."""
 
 
 def option(text: str, *names: str, **settings: Any) -> Any:

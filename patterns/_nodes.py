@@ -24,7 +24,7 @@ def renamed(g: PatternRewriter, nodes: Sequence[Node], names: Mapping[str, str])
 def replaced_by(
     op_type: str, *operands: str | np.ndarray | np.generic, outputs: Sequence[str] = (), **attributes: Any
 ) -> Callable[..., list[Node]]:
-    """An ``apply`` that writes one operator for results, by default for those of the last node matched.
+    """An ``apply`` that writes one operator for results, by default for the results of the last node matched.
 
     Operands are results or constants; attributes may have become operands.
     """

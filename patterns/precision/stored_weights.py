@@ -44,7 +44,7 @@ class _Weights(NamedTuple):
 
 
 def _texts(numbers: Array) -> str:
-    """Numbers as onnx.parser expects them, which reads those of 16 bits as integers."""
+    """Numbers as onnx.parser expects them, which reads 16-bit numbers as integers."""
     return ", ".join(map(str, numbers if numbers.dtype.itemsize != 2 else numbers.view(np.uint16)))
 
 

@@ -49,7 +49,7 @@ class OpsetHint:
 
 
 def _effect(nodes: int, option: str, patterns: Mapping[str, int]) -> str:
-    """The number of nodes that would go, and the applications of patterns, written as those of the run."""
+    """The number of nodes that would go, and the applications of patterns, written as the summary writes them."""
     gain = f"{counted(nodes, 'node')} fewer" if nodes > 0 else "further rewrites"
     names = ", ".join(f"{name} {count}" for name, count in patterns.items())
     return f"{gain} with {option}" + (f": {names}" if names else "")

@@ -146,7 +146,7 @@ def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples, patterns:
         )
     return (
         f"nothing can be rounded to {scheme}: no product has constant weights of 32-bit floats "
-        "(those of a quantized model are integers already, and small ones stay)"
+        "(weights of a quantized model are integers already, and small ones stay)"
     )
 
 
