@@ -4,7 +4,8 @@
     python -m benchmarks.precision models                          # --precision int8 --tolerance 2%
     python -m benchmarks.precision models --only "^bert" --scheme int4 --tolerance 0.1
     python -m benchmarks.precision models --write figures          # write the first table of docs/precision.md
-    python -m benchmarks.precision .real_models/models --write trained   # the second one, of what `make real-models` downloads
+    python -m benchmarks.precision models --for size --write sizes # the one about bytes
+    python -m benchmarks.precision .real_models/models --write trained   # of what `make real-models` downloads
 
 A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results of a model run on one
 thread of the CPU with all of onnxruntime's optimizations, in rounds of random order. Errors are the largest difference of an
@@ -135,7 +136,7 @@ def means(rows: Sequence[Row]) -> str:
 @click.option("--tolerance", default=0.02)
 @click.option("--for", "goal", type=click.Choice(("speed", "size")), default="speed")
 @click.option("--seconds", default=2.0, help="For each model.")
-@click.option("--write", type=click.Choice(("figures", "trained")), help="Write a table of docs/precision.md.")
+@click.option("--write", type=click.Choice(("figures", "sizes", "trained")), help="Write a table of docs/precision.md.")
 def main(folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, seconds: float, write: str | None) -> None:
     """Print a row for each model, and geometric means."""
     asked = PrecisionOptions(scheme=scheme, tolerance=tolerance, goal=goal)
