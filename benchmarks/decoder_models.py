@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 from benchmarks.process import apart
+from benchmarks.tools import read_toml
 
 Exporter = Literal["dynamo", "tracing"]
 EXPORTERS: Final[tuple[Exporter, ...]] = ("dynamo", "tracing")
@@ -37,10 +38,10 @@ class Decoder:
     Attributes:
         model: class of the model in transformers.
         depth: setting that holds the number of layers.
-        settings: the other settings of the configuration.
         heads: heads of the cache.
         width: of a head.
         vocabulary: number of tokens.
+        settings: the other settings of the configuration.
         past: tokens in the cache when a single token is measured.
         source: positions of the encoder that a layer reads besides, 0 without an encoder.
         built: whether onnxruntime-genai builds it.
@@ -48,10 +49,10 @@ class Decoder:
 
     model: str
     depth: str
-    settings: Mapping[str, Any]
     heads: int
     width: int
     vocabulary: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
     past: int = 512
     source: int = 0
     built: bool = False
@@ -64,48 +65,7 @@ class Decoder:
         return dict(self.loads) or usual
 
 
-DECODERS: Final[dict[str, Decoder]] = {
-    "llama": Decoder(
-        "LlamaForCausalLM",
-        "num_hidden_layers",
-        {
-            "vocab_size": 32000,
-            "hidden_size": 2048,
-            "intermediate_size": 5632,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 4,
-            "max_position_embeddings": 2048,
-            "rms_norm_eps": 1e-5,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-            "tie_word_embeddings": False,
-        },
-        heads=4,
-        width=64,
-        vocabulary=32000,
-        built=True,
-    ),
-    "whisper": Decoder(
-        "WhisperForConditionalGeneration",
-        "decoder_layers",
-        {
-            "vocab_size": 51865,
-            "d_model": 768,
-            "encoder_layers": 1,
-            "encoder_attention_heads": 12,
-            "encoder_ffn_dim": 3072,
-            "decoder_attention_heads": 12,
-            "decoder_ffn_dim": 3072,
-        },
-        heads=12,
-        width=64,
-        vocabulary=51865,
-        past=256,
-        source=1500,
-    ),
-    "gpt2": Decoder("GPT2LMHeadModel", "n_layer", {}, heads=12, width=64, vocabulary=50257),
-}
-"""TinyLlama, the decoder of Whisper (small), and GPT-2 (small)."""
+DECODERS: Final = {name: Decoder(**each) for name, each in read_toml("decoder_models").items()}
 
 
 def caches(decoder: Decoder, layers: int) -> list[str]:

@@ -1,29 +1,12 @@
-"""Growth of time and memory of an optimization with families of graphs that repeat one structure n times.
+"""Families of graphs that repeat one structure; `benchmarks.scaling` measures them."""
 
-    python -m benchmarks.families                                 # every family at n, 2n and 4n, n = 250
-    python -m benchmarks.families --repeat 1000 movements concats
-    python -m benchmarks.families --patterns default windows
-
-Each measurement works in a process of its own, after a warm-up on a tiny graph, with Python's garbage collector at rest. It
-prints nodes of the model, seconds of processor time of `xoptim.optimize`, that time for one repetition, the peak of the
-resident memory of the process above that before the optimization (Linux only), and the time divided by the time at n: at 4n it
-is 4 for time in proportion to the size, 16 for its square, 64 for its cube.
-"""
-
-import argparse
-import gc
-import time
 from functools import reduce
 from itertools import pairwise
 
 import numpy as np
 from onnx import TensorProto
 
-import xoptim
 from benchmarks.graphs import Graph, by_name
-from benchmarks.process import apart
-from benchmarks.sizes import SIZES
-from xoptim.system.memory import peak_size, resident_size
 
 
 def movements(g: Graph, n: int) -> str:
@@ -161,46 +144,3 @@ FAMILIES = by_name(
     *(movements, transposes, images, masked, sums, products, concats, joined, cuts, heads, pieces, shapes, sizes, inputs),
     *(stretched, sigmoids),
 )
-
-
-def measure(family: str, count: int, patterns: str) -> tuple[int, float, float]:
-    """Nodes, seconds and mebibytes of one optimization, in this process."""
-    build = (FAMILIES | SIZES)[family]
-    xoptim.optimize(build(20), patterns=patterns)
-    model = build(count)
-    gc.collect()
-    gc.disable()
-    before = resident_size() or 0
-    start = time.process_time()
-    xoptim.optimize(model, patterns=patterns)
-    seconds = time.process_time() - start
-    return len(model.graph.node), seconds, ((peak_size() or 0) - before) / (1 << 20)
-
-
-def main() -> None:
-    """Print rows for each family."""
-    names = [*FAMILIES, *SIZES]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("families", nargs="*", default=names, metavar="FAMILY", help=f"of {', '.join(names)}")
-    parser.add_argument("--repeat", type=int, default=250, help="n (default %(default)s)")
-    parser.add_argument("--patterns", default="default+onnxruntime", help="selection of patterns (default %(default)s)")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one measurement (default %(default)s)")
-    chosen = parser.parse_args()
-    if unknown := set(chosen.families) - set(names):
-        parser.error(f"no such family: {', '.join(sorted(unknown))}")
-    print(f"{'family':<12}{'repeat':>8}{'nodes':>8}{'seconds':>10}{'us/repeat':>11}{'MiB':>8}{'growth':>8}")
-    for family in chosen.families:
-        first = 0.0
-        for count in (chosen.repeat, 2 * chosen.repeat, 4 * chosen.repeat):
-            try:
-                nodes, seconds, memory = apart(measure, family, count, chosen.patterns, limit=chosen.limit)
-            except RuntimeError as error:
-                print(f"{family:<12}{count:>8}  {error}", flush=True)
-                break
-            first = first or seconds
-            figures = f"{seconds:>10.2f}{1e6 * seconds / count:>11.0f}{memory:>8.0f}{seconds / first:>8.1f}"
-            print(f"{family:<12}{count:>8}{nodes:>8}{figures}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
     python benchmarks/matching.py              # microseconds by form; growth from 10 to 1000 patterns anchored at Add
     python benchmarks/matching.py --quick      # smaller and less exact, in a second or two
-    python benchmarks/matching.py --json       # the same numbers for programs
 
 All forms look for the same subgraph, Neg(Relu(Add(x, k))). `miss` is an attempt at a Neg of another operator, `deep` one
 that fails at the last node, `match` one that succeeds; `first` is the cost of the first attempt, in which a pattern is traced
@@ -15,7 +14,6 @@ number of patterns, and at most one of them matches each of its additions.
 
 import argparse
 import gc
-import json
 import time
 import timeit
 from collections.abc import Callable, Sequence
@@ -208,50 +206,28 @@ def _run(model: onnx.ModelProto, patterns: list[PatternOptimization]) -> None:
     Engine(loaded, State(loaded, options)).run(patterns)
 
 
-def ratios(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """By family: the time with the largest number of patterns divided by that with the smallest one."""
-    found: dict[str, dict[str, float]] = {}
-    for family in FAMILIES:
-        mine = [row for row in rows if row["family"] == family]
-        columns = [key for key in mine[0] if key.endswith("us/node")]
-        found[family] = {key: mine[-1][key] / mine[0][key] for key in columns if mine[0][key]}
-    return found
-
-
-def show(report: dict[str, Any]) -> None:
-    """Print a report as tables."""
+def show(attempts: dict[str, dict[str, float]], rows: Sequence[dict[str, Any]]) -> None:
+    """Print both measurements as tables."""
     print("microseconds an attempt\n" + f"{'form':<12}{'first':>10}{'miss':>10}{'deep':>10}{'match':>10}")
-    for form, times in report["attempts"].items():
+    for form, times in attempts.items():
         print(f"{form:<12}" + "".join(f"{times[k]:>10.1f}" if k in times else f"{'-':>10}" for k in ("first", *subgraphs())))
-    rows = report["growth"]
     columns = [key for key in rows[0] if key not in ("family", "patterns", "nodes")]
-    print(
-        f"\npatterns anchored at Add, {rows[0]['nodes']} nodes\n{'family':<8}{'patterns':>9}"
-        + "".join(f"{c:>24}" for c in columns)
-    )
+    heads = "".join(f"{column:>24}" for column in columns)
+    print(f"\npatterns anchored at Add, {rows[0]['nodes']} nodes\n{'family':<8}{'patterns':>9}{heads}")
     for row in rows:
-        print(f"{row['family']:<8}{row['patterns']:>9}" + "".join(f"{row[c]:>24.2f}" for c in columns))
-    most, least = rows[-1]["patterns"], rows[0]["patterns"]
-    print(f"\n{most} patterns / {least} patterns; {most / least:.0f} is linear")
-    for family, found in report["ratios"].items():
-        print(f"{family:<8}" + "  ".join(f"{column} {ratio:.1f}" for column, ratio in found.items()))
+        print(f"{row['family']:<8}{row['patterns']:>9}" + "".join(f"{row[column]:>24.2f}" for column in columns))
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=3_000, help="size of the graph (default %(default)s)")
     parser.add_argument("--patterns", default=",".join(map(str, COUNTS)), help="numbers of patterns (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="smaller and less exact")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    chosen = parser.parse_args(given)
+    chosen = parser.parse_args()
     counts = sorted(int(count) for count in chosen.patterns.split(","))
     rows = growth(400 if chosen.quick else chosen.nodes, counts, 1 if chosen.quick else 3)
-    report = {"attempts": attempts(50 if chosen.quick else 5000), "growth": rows, "ratios": ratios(rows)}
-    if chosen.json:
-        print(json.dumps(report, indent=2))
-    else:
-        show(report)
+    show(attempts(50 if chosen.quick else 5000), rows)
 
 
 if __name__ == "__main__":

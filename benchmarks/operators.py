@@ -4,14 +4,16 @@
     python -m benchmarks.operators --only Gelu,GemmAdd        # some of them
     python -m benchmarks.operators --provider cuda --write    # replace the rows of docs/payoff.md
 
-Each subject (`operator_models.py`) is optimized by one pattern only. Both models run with all optimizations of onnxruntime, in
-rounds of random order, with sessions made anew in three passes. A ratio below 1 says that the fusion pays; its interval is that
-of the bootstrap over passes and rounds.
+Each subject (`operator_models.toml`) is optimized by one pattern only. Both models run with all optimizations of onnxruntime,
+in rounds of random order, with sessions made anew in three passes. A ratio below 1 says that the fusion pays; its interval is
+that of the bootstrap over passes and rounds.
 """
 
 import argparse
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -19,49 +21,28 @@ import onnxruntime
 from onnx import numpy_helper
 
 import xoptim
-from benchmarks.operator_models import SUBJECTS, Subject
-from benchmarks.tools import cell, missing_provider
+from benchmarks.tools import cell, missing_provider, read_toml, write_between
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.system.processor import processor
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "payoff.md"
-HEAD = """# What fusions pay
-
-Time of a model of one fusion divided by the time of the model that it replaces, with an interval of 95 %; below 1 it is faster.
-Both run in onnxruntime with all of its own optimizations. Rows are tokens, or images of 64 channels of 28 by 28.
-Where two forms are possible, the faster one is written everywhere: MatMul with Reshape and Transpose for Einsum, although they
-are more nodes. Of forms that take the same time, it is the one of fewer nodes: Gemm for MatMul and Add of matrices.
-`python -m benchmarks.operators --write` measures and writes this page; `benchmarks/operator_models.py` holds the models.
-
-{machine}
-
-| pattern | provider | threads | {sizes} |
-|---|---|---|{lines}
-"""
-TAIL = """
-## What is not written
-
-Products of one input, such as query, key and value, or the two of a gated layer, could be one product with a Split: its
-time divided by the time of several products (`python -m benchmarks.products`; another process used the second core at
-times). On one thread, no width is clearly faster for one row, a few and many alike, and the smallest is slower. On two
-threads one product is faster, but a model does not tell on how many it will run: the products stay apart.
-
-| columns | threads | 1 row | 4 rows | 128 rows |
-|---|---|---|---|---|
-| 2048 to 2048 + 256 + 256 | 1 | 1.03 (0.90 to 1.23) | 1.06 (0.93 to 1.28) | 1.00 (0.99 to 1.02) |
-| 2048 to 2048 + 256 + 256 | 2 | 0.65 (0.39 to 1.13) | 0.84 (0.68 to 0.95) | 0.81 (0.66 to 0.95) |
-| 2048 to 5632 + 5632 | 1 | 0.94 (0.86 to 1.02) | 0.97 (0.89 to 1.06) | 0.98 (0.83 to 1.08) |
-| 2048 to 5632 + 5632 | 2 | 0.88 (0.80 to 1.01) | 0.82 (0.72 to 0.92) | 0.89 (0.76 to 1.11) |
-| 768 to 768 + 768 + 768 | 1 | 1.01 (1.00 to 1.07) | 1.04 (1.01 to 1.09) | 1.05 (1.04 to 1.06) |
-| 768 to 768 + 768 + 768 | 2 | 0.86 (0.70 to 0.96) | 0.86 (0.68 to 1.27) | 0.96 (0.85 to 1.05) |
-
-A weight that is the table of an embedding too is not stored a second time, transposed, but multiplied as it is, by Gemm
-with transB (TransposeMatMulReshape, GatherMatMul). On one thread that takes as long for one row; where the scores of many
-tokens are an output, the last Reshape copies them, which is 4 % of the product. Without onnxruntime's optimizations, a
-Transpose of the weight (16,384 by 768) takes 5 to 7 times as long as the product of one to four rows.
-"""
 SIZES = (1, 4, 16, 128, 1024)
+
+
+class Subject(NamedTuple):
+    """A model on which one pattern applies: the text of its graph, the operator set, and the numbers of rows to measure."""
+
+    text: str
+    opset: int = 18
+    rows: Sequence[int] = ()
+
+
+SUBJECTS: dict[str, Subject] = {
+    text.partition(" ")[0]: Subject(text, group["opset"], group["rows"])
+    for group in read_toml("operator_models")["groups"]
+    for text in re.split(r"\n(?=\S)", group["graphs"].strip())
+}
 
 
 def model_of(subject: Subject, rows: int) -> onnx.ModelProto:
@@ -144,9 +125,9 @@ def main() -> None:
         print(f"| {name} | {provider} | {threads} | {' | '.join(cells)} |", flush=True)
         if given.write:
             machine = f"Rows written last: onnxruntime {onnxruntime.__version__}, {processor()}; the others are older."
-            sizes, lines = " | ".join(f"{size} rows" for size in SIZES), "---|" * len(SIZES)
-            body = "".join(f"| {' | '.join((*key, *cells))} |\n" for key, cells in sorted(rows.items()))
-            PAGE.write_text(HEAD.format(machine=machine, sizes=sizes, lines=lines) + body + TAIL, encoding="utf-8")
+            head = f"| pattern | provider | threads | {' | '.join(f'{size} rows' for size in SIZES)} |"
+            body = (f"| {' | '.join((*key, *cells))} |" for key, cells in sorted(rows.items()))
+            write_between(PAGE, "figures", "\n".join((machine, "", head, "|---|---|---|" + "---|" * len(SIZES), *body)))
 
 
 if __name__ == "__main__":

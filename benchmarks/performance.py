@@ -31,7 +31,7 @@ import onnxruntime
 
 import xoptim
 from benchmarks.process import apart
-from benchmarks.tools import PEERS, offline
+from benchmarks.tools import PEERS, offline, write_between
 from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
 from xoptim.system.processor import cores, processor
@@ -40,26 +40,10 @@ from xoptim.validate.reference import run_reference
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "performance.md", ROOT / "README.md"
-HEAD = """# Performance
-
-Small models of many architectures with random weights, as torch's two exporters and others write them, optimized by xoptim and
-by other tools. All figures are divided by those of the original, and averaged geometrically; below 1 is better. A result that
-is not equal to the original has none. The columns are the optimizers that were measured (`--tools`).
-
-```sh
-python -m benchmarks.zoo models                     # make the models
-python -m benchmarks.performance models --write     # measure, write this page and the table of the README (make performance)
-```
-
+HEAD = """\
 One thread of the CPU, processor time, batch 1, rounds of random order. Models with an open length are measured at {lengths}
 tokens, as far as they have positions; their time is the geometric mean. {machine}.
 The unchanged model beside itself took {noise} of its time.
-
-`newest` is `--opset newest`, and `onnxruntime` is `--patterns default+onnxruntime`. `onnxruntime offline` is the model that
-onnxruntime itself saves after its own optimizations (extended).
-
-Models with equal parts side by side, such as ensembles, tables of embeddings and circuits, have
-[a table of their own](repeated.md#where-it-pays).
 """
 LENGTHS = (1, 128, 512)
 SLOWER = 1.02
@@ -214,7 +198,7 @@ def with_figure(figures: Mapping[str, Mapping[str, Any]], field: str) -> dict[st
 
 
 def page(figures: Mapping[str, Mapping[str, Any]]) -> str:
-    """docs/performance.md."""
+    """The measured part of docs/performance.md."""
     unchanged = [each["the same"]["time"] for each in figures.values()]
     machine = f"onnxruntime {onnxruntime.__version__}, {processor()}"
     noise, lengths = f"{min(unchanged):.2f} to {max(unchanged):.2f}", ", ".join(map(str, LENGTHS))
@@ -223,7 +207,7 @@ def page(figures: Mapping[str, Mapping[str, Any]]) -> str:
         if those := with_figure(figures, field):
             parts += ["", f"## {title}", "", *table(those, field)]
             parts += ["", *remarks(those, field.removeprefix("time"))] if field.startswith("time") else []
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts)
 
 
 def readme(text: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
@@ -272,7 +256,7 @@ def main() -> None:
     text = page(figures)
     print(text)
     if given.write:
-        PAGE.write_text(text, encoding="utf-8")
+        write_between(PAGE, "figures", text)
         README.write_text(readme(README.read_text(encoding="utf-8"), figures), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Time, bytes and error of models with fewer bits, beside onnxruntime's own dynamic quantization of the original.
+"""Time, bytes and error of models with fewer bits, beside those of other tools from the original.
 
     python -m benchmarks.zoo models                                # small models of many architectures
     python -m benchmarks.precision models                          # --precision int8 --tolerance 2%
@@ -8,12 +8,17 @@
 
 A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results of a model run on one
 thread of the CPU with all of onnxruntime's optimizations, in rounds of random order. Errors are the largest difference of an
-output over its largest number, on values that did not serve to choose.
+output over its largest number, on values that did not serve to choose. The other tools are onnxruntime's own dynamic
+quantization, and, where onnxsim is installed, the choice that it makes for the same tolerance.
 """
 
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,22 +28,19 @@ import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import xoptim
+from benchmarks.tools import write_between
 from xoptim.bench import BenchOptions, bench
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
-from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.system.processor import processor
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Session, SessionSettings, Value
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
-HEAD: Final = (
-    "| model | products | float | {scheme} | error | bytes | quantize_dynamic | its error | its bytes |\n"
-    "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
-)
-Row = tuple[str, tuple[float, float, float, float, float, float, float]]
+Row = tuple[str, list[float]]
 Feeds = dict[str, Any]
 
 
@@ -52,11 +54,11 @@ def values_of(path: Path) -> list[Feeds]:
     return [given, *others]
 
 
-def lowered(path: Path, samples: list[Feeds], scheme: Scheme, tolerance: float) -> tuple[Proof, Lowered]:
+def lowered(path: Path, samples: list[Feeds], asked: PrecisionOptions) -> tuple[Proof, Lowered]:
     """The model in floats, and with fewer bits."""
     options, how = xoptim.OptimizationOptions(), ProofOptions(checks=ValidationOptions(threads=1), whole=False)
     proof = prove(path, options, how)
-    return proof, lower(proof, options, how, PrecisionOptions(scheme=scheme, tolerance=tolerance, feeds=samples))
+    return proof, lower(proof, options, how, replace(asked, feeds=samples))
 
 
 def errors(models: list[onnx.ModelProto], feeds: Feeds) -> list[float]:
@@ -65,34 +67,65 @@ def errors(models: list[onnx.ModelProto], feeds: Feeds) -> list[float]:
     return [error("largest", results[0], each) for each in results[1:]]
 
 
-def quantized(path: Path) -> onnx.ModelProto:
-    """The original as onnxruntime quantizes it."""
+def by_onnxruntime(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
+    """The original as onnxruntime quantizes it, whatever the error is."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "quantized.onnx"
         quantize_dynamic(path, result, weight_type=QuantType.QInt8, per_channel=True)
         return onnx.load(result)
 
 
-def measure(path: Path, scheme: Scheme, tolerance: float, seconds: float) -> Row:
-    """The figures of a model: times, error and bytes of ours, then of the other tool."""
+def by_onnxsim(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
+    """The original as onnxsim quantizes it for a tolerance."""
+    made: onnx.ModelProto = import_module("onnxsim").quantize_auto(
+        onnx.load(path), accuracy_budget=tolerance, calibration_data=[feeds]
+    )
+    return made
+
+
+TOOLS: Final = {"quantize_dynamic": by_onnxruntime, **({"onnxsim": by_onnxsim} if find_spec("onnxsim") else {})}
+
+
+def measure(path: Path, asked: PrecisionOptions, seconds: float) -> Row:
+    """The figures of a model: the time in floats; then time, error and bytes of ours, and of each tool, NaN where it fails."""
     first, second, third = values_of(path)
-    proof, ours = lowered(path, [first, second], scheme, tolerance)
-    theirs, original = quantized(path), onnx.load(path)
-    models = {"original": original, "float": proof.proto, "ours": ours.proof.proto, "theirs": theirs}
+    proof, ours = lowered(path, [first, second], asked)
+    original = onnx.load(path)
+    models, found = {"original": original, "float": proof.proto, "ours": ours.proof.proto}, {}
+    for name, tool in TOOLS.items():
+        try:
+            made = tool(path, first, asked.tolerance)
+            found[name] = errors([original, made], third)[0]
+        except Exception as reason:  # a tool raises anything
+            print(f"{path.stem}: {name}: {reason}", file=sys.stderr)
+            continue
+        models[name] = made
+    found["ours"] = errors([original, ours.proof.proto], third)[0]
     report = bench(models, BenchOptions(threads=1, seconds=seconds, feeds=first, compare=False, loading=False))
-    times = [each.ratio.value for each in report.models if each.ratio is not None]
-    found = errors([original, ours.proof.proto, theirs], third)
-    sizes = [each.ByteSize() / original.ByteSize() for each in (ours.proof.proto, theirs)]
+    times = {each.label: each.ratio.value for each in report.models if each.ratio is not None}
+    figures = [times["float"]]
+    for name in ("ours", *TOOLS):
+        known = name in models
+        figures += (times[name], found[name], models[name].ByteSize() / original.ByteSize()) if known else (np.nan,) * 3
     products = {each.result for each in ours.products if not each.reads}
-    name = f"{path.stem} | {len(products & ours.rounded.keys())} of {len(products)}"
-    return name, (times[0], times[1], found[0], sizes[0], times[2], found[1], sizes[1])
+    rounded = {each.result for each in ours.products if each.form in ours.rounded.items()}
+    return f"{path.stem} | {len(products & rounded)} of {len(products)}", figures
 
 
-def line(name: str, figures: tuple[float, ...]) -> str:
+def line(name: str, figures: Sequence[float]) -> str:
     """A row of the table."""
-    ours, theirs = figures[:4], figures[4:]
-    cells = [f"{ours[0]:.2f}", f"**{ours[1]:.2f}**", f"{ours[2]:.2%}", f"{ours[3]:.2f}"]
-    return f"| {name} | {' | '.join(cells)} | {theirs[0]:.2f} | {theirs[1]:.2%} | {theirs[2]:.2f} |"
+    formats = [".2f", *([".2f", ".2%", ".2f"] * (len(TOOLS) + 1))]
+    cells = ["" if np.isnan(each) else format(each, form) for each, form in zip(figures, formats, strict=True)]
+    cells[1] = f"**{cells[1]}**"
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def means(rows: Sequence[Row]) -> str:
+    """A row of geometric means, and of the largest errors."""
+    figures = np.array([each for _, each in rows])
+    found = np.exp(np.nanmean(np.log(np.maximum(figures, 1e-9)), axis=0))
+    found[2::3] = np.nanmax(figures[:, 2::3], axis=0)
+    return line(f"geometric mean of {len(rows)}, largest error |", found.tolist())
 
 
 @click.command()
@@ -100,30 +133,29 @@ def line(name: str, figures: tuple[float, ...]) -> str:
 @click.option("--only", default="", help="Regular expression for names of models.")
 @click.option("--scheme", type=click.Choice(SCHEMES), default="int8")
 @click.option("--tolerance", default=0.02)
+@click.option("--for", "goal", type=click.Choice(("speed", "size")), default="speed")
 @click.option("--seconds", default=2.0, help="For each model.")
 @click.option("--write", type=click.Choice(("figures", "trained")), help="Write a table of docs/precision.md.")
-def main(folder: Path, only: str, scheme: Scheme, tolerance: float, seconds: float, write: str | None) -> None:
+def main(folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, seconds: float, write: str | None) -> None:
     """Print a row for each model, and geometric means."""
+    asked = PrecisionOptions(scheme=scheme, tolerance=tolerance, goal=goal)
     rows: list[Row] = []
-    lines = [HEAD.format(scheme=scheme).rstrip()]
+    others = "".join(f" {name} | its error | its bytes |" for name in TOOLS)
+    lines = [f"| model | products | float | {scheme} | error | bytes |{others}", "|---|" + "---:|" * (5 + 3 * len(TOOLS))]
     for path in sorted(folder.rglob("*.onnx")):
         if not re.search(only, path.stem):
             continue
         try:
-            rows.append(measure(path, scheme, tolerance, seconds))
+            rows.append(measure(path, asked, seconds))
         except Exception as reason:  # of the other tool too, which raises anything
             print(f"{path.stem}: {reason}", file=sys.stderr)
             continue
         lines.append(line(*rows[-1]))
         print(lines[-1], flush=True)
-    figures = np.array([each for _, each in rows])
-    lines.append(line(f"geometric mean of {len(rows)} |", tuple(np.exp(np.log(np.maximum(figures, 1e-9)).mean(axis=0)))))
+    lines.append(means(rows))
     print(lines[-1])
     if write:
-        text = PAGE.read_text(encoding="utf-8")
-        table = "\n".join([f"<!-- {write}: begin -->", *lines, "", f"{processor()}.", f"<!-- {write}: end -->"])
-        pattern = f"<!-- {write}: begin -->.*<!-- {write}: end -->"
-        PAGE.write_text(re.sub(pattern, lambda _: table, text, flags=re.DOTALL), encoding="utf-8")
+        write_between(PAGE, write, "\n".join([*lines, "", f"{processor()}."]))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@ from typing import Final
 
 import click
 
-from benchmarks.operator_models import Subject
-from benchmarks.operators import model_of
+from benchmarks.operators import Subject, model_of
 from benchmarks.tools import cell
 from xoptim.bench import bench
 

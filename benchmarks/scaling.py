@@ -1,13 +1,16 @@
-"""Growth of the time of an optimization with the size of the graph, beside onnxruntime and other optimizers.
+"""Growth of time and memory of an optimization with the size of the graph, beside onnxruntime and other optimizers.
 
     python -m benchmarks.scaling                                  # 1k to 100k nodes, every optimizer that is installed
     python -m benchmarks.scaling --sizes 1000,10000 --tools xoptim,ort-all,ort-none
-    python -m benchmarks.scaling --tools xoptim,xoptim+300        # the cost of 300 patterns that cannot match
+    python -m benchmarks.scaling --shapes families --sizes 250,500,1000 --tools xoptim,xoptim+ort
 
-Every optimizer runs in a process of its own, on one thread where it has such an option, after a warm-up on a tiny model
-and with Python's garbage collector disabled. Small models are timed several times and the best time counts. A tool that
-exceeds the time limit once is not run on larger models. onnxruntime is timed from the serialized model to a ready
-session, with `enable_mem_reuse` off: its memory planner, which is not compared here, needs quadratic time otherwise.
+The shape ``families`` stands for all families of graphs that repeat one structure (`families.py`), or make sizes of open
+dimensions grow into large expressions (`sizes.py`); their size is a number of repetitions. Every optimizer runs in a process
+of its own, on one thread where it has such an option, after a warm-up on a tiny model, without Python's garbage collector.
+Small models are timed several times and the best time counts. MiB are the peak of the resident memory of the process above that
+before the optimization (Linux only). A tool that exceeds the time limit once is not run on larger models of the shape.
+onnxruntime is timed from the serialized model to a ready session, with `enable_mem_reuse` off: its memory planner, which is not
+compared here, needs quadratic time otherwise.
 """
 
 import argparse
@@ -17,7 +20,8 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,14 +29,16 @@ import onnx
 from onnx import numpy_helper
 
 import xoptim
+from benchmarks.families import FAMILIES
 from benchmarks.graphs import Graph
 from benchmarks.process import apart
+from benchmarks.sizes import SIZES
 from benchmarks.tools import PEERS
+from xoptim.system.memory import peak_size, resident_size
 
 HIDDEN, HEADS, INNER = 16, 2, 32
 OPSET = 17
 ENOUGH_SECONDS, ENOUGH_RUNS = 2.0, 7
-IDLE = 300
 
 
 def _constant(g: Graph, value: Any, dtype: Any = np.float32) -> str:
@@ -100,21 +106,7 @@ def _gelu(g: Graph, x: str) -> str:
     return g.add("Mul", g.add("Mul", x, g.add("Add", erf, _constant(g, 1.0))), _constant(g, 0.5))
 
 
-SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "stack": stack}
-
-
-@cache
-def with_idle_patterns() -> xoptim.OptimizationOptions:
-    """The default patterns, and others that are anchored at operators no model has."""
-
-    def match(_self: Any, _g: Any, _node: Any, _matched: Any) -> None:
-        return None
-
-    def pattern(number: int) -> Any:
-        members = {"anchors": (f"NoSuchOp{number}",), "match": match, "__doc__": "Never matches."}
-        return type(f"Idle{number}Pattern", (xoptim.PatternOptimization,), members)()
-
-    return xoptim.OptimizationOptions(patterns=["default", *map(pattern, range(IDLE))])
+SHAPES: dict[str, Callable[[int], onnx.ModelProto]] = {"chain": chain, "stack": stack, **FAMILIES, **SIZES}
 
 
 def create_session(level: str) -> Callable[[onnx.ModelProto], None]:
@@ -140,7 +132,7 @@ def nodes_after(optimize: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Calla
 
 TOOLS: dict[str, tuple[str, Callable[[onnx.ModelProto], int | None]]] = {
     "xoptim": ("xoptim", nodes_after(xoptim.optimize)),
-    f"xoptim+{IDLE}": ("xoptim", nodes_after(lambda model: xoptim.optimize(model, with_idle_patterns()))),
+    "xoptim+ort": ("xoptim", nodes_after(partial(xoptim.optimize, patterns="default+onnxruntime"))),
     "ort-all": ("onnxruntime", create_session("ORT_ENABLE_ALL")),
     "ort-none": ("onnxruntime", create_session("ORT_DISABLE_ALL")),
     **{name: (name, nodes_after(optimize)) for name, optimize in PEERS.items()},
@@ -148,11 +140,12 @@ TOOLS: dict[str, tuple[str, Callable[[onnx.ModelProto], int | None]]] = {
 """The package a tool needs, and the function to time."""
 
 
-def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None]:
-    """Best time in seconds over a few turns on fresh copies, and the number of nodes that are left."""
+def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None, float]:
+    """Best time in seconds over a few turns on fresh copies, the number of nodes that are left, and the peak in mebibytes."""
     run, source = TOOLS[tool][1], onnx.load(path)
     best, total = float("inf"), 0.0
     run(chain(20))
+    before = resident_size() or 0
     for _ in range(ENOUGH_RUNS):
         model = onnx.ModelProto()
         model.CopyFrom(source)
@@ -165,13 +158,13 @@ def measure(tool: str, path: pathlib.Path) -> tuple[float, int | None]:
         best, total = min(best, elapsed), total + elapsed
         if total > ENOUGH_SECONDS:
             break
-    return best, left
+    return best, left, ((peak_size() or 0) - before) / (1 << 20)
 
 
 def row(*cells: object) -> None:
     """Print a line of the table: the first columns to the left, numbers to the right."""
     texts = [str(cell) for cell in cells]
-    print(f"{texts[0]:<7}{texts[1]:>8}  {texts[2]:<11}{texts[3]:>11}{texts[4]:>10}{texts[5]:>9}{texts[6]:>10}", flush=True)
+    print(f"{texts[0]:<12}{texts[1]:>8}  {texts[2]:<11}" + "".join(f"{text:>10}" for text in texts[3:]), flush=True)
 
 
 Timings = dict[tuple[str, int, str], float]
@@ -188,26 +181,27 @@ def compare(shape: str, sizes: Sequence[int], tools: Iterable[str], folder: path
             if tool in exhausted:
                 continue
             try:
-                seconds, left = apart(measure, tool, path, limit=limit)
+                seconds, left, memory = apart(measure, tool, path, limit=limit)
             except RuntimeError as error:
                 exhausted.add(tool)
-                row(shape, size, tool, error, "", "", "")
+                row(shape, size, tool, error)
                 continue
             timings[shape, size, tool] = seconds
             reference = timings.get((shape, size, "xoptim"))
             share = "" if reference is None else f"{seconds / reference:.2f}"
-            row(shape, size, tool, f"{seconds:.4f}", f"{1e6 * seconds / size:.1f}", "" if left is None else left, share)
+            figures = f"{seconds:.4f}", f"{1e6 * seconds / size:.1f}", "" if left is None else left, f"{memory:.0f}", share
+            row(shape, size, tool, *figures)
     return timings
 
 
 def summarize(timings: Timings, shapes: Iterable[str], sizes: Sequence[int], tools: Iterable[str]) -> None:
-    """Print how times grow from one size to ten times that size, and xoptim's time beside onnxruntime's."""
-    for small, large in ((a, b) for a in sizes for b in sizes if b == 10 * a):
-        print(f"\ntime({large}) / time({small}); 10 is linear")
+    """Print how times grow from each size to the next, and xoptim's time beside onnxruntime's."""
+    for small, large in pairwise(sizes):
+        print(f"\ntime({large}) / time({small}); {large / small:g} is linear")
         for shape in shapes:
             known = [tool for tool in tools if (shape, small, tool) in timings and (shape, large, tool) in timings]
             growth = (f"{tool} {timings[shape, large, tool] / timings[shape, small, tool]:.1f}" for tool in known)
-            print(f"  {shape:<7}" + "  ".join(growth))
+            print(f"  {shape:<12}" + "  ".join(growth))
     print("\nxoptim / onnxruntime's optimizer alone (session with all optimizations, less one without)")
     for shape in shapes:
         for size in sizes:
@@ -215,7 +209,7 @@ def summarize(timings: Timings, shapes: Iterable[str], sizes: Sequence[int], too
             if ours is not None and most is not None and none is not None:
                 alone = most - none
                 ratio = f"{ours / alone:.2f}" if alone > 0 else "-"
-                print(f"  {shape:<7}{size:>8}  {ours:.3f} s / {alone:.3f} s = {ratio}; whole session {ours / most:.2f}")
+                print(f"  {shape:<12}{size:>8}  {ours:.3f} s / {alone:.3f} s = {ratio}; whole session {ours / most:.2f}")
 
 
 def main() -> None:
@@ -223,15 +217,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     installed = [name for name, (package, _) in TOOLS.items() if importlib.util.find_spec(package)]
     parser.add_argument("--sizes", default="1000,10000,50000,100000", help="numbers of nodes, comma-separated")
-    parser.add_argument("--shapes", default=",".join(SHAPES), help="shapes of graph: %(default)s")
+    parser.add_argument("--shapes", default="chain,stack", help=f"shapes of graph, or families, of {', '.join(SHAPES)}")
     parser.add_argument("--tools", default=",".join(installed), help="of %(default)s")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one tool and size (default %(default)s)")
     chosen = parser.parse_args()
     sizes = sorted(int(size) for size in chosen.sizes.split(","))
-    shapes, tools = chosen.shapes.split(","), chosen.tools.split(",")
+    shapes, tools = chosen.shapes.replace("families", ",".join(FAMILIES | SIZES)).split(","), chosen.tools.split(",")
     with tempfile.TemporaryDirectory() as folder:
         timings: Timings = {}
-        row("shape", "nodes", "tool", "seconds", "us/node", "left", "/ xoptim")
+        row("shape", "size", "tool", "seconds", "us / size", "left", "MiB", "/ xoptim")
         for shape in shapes:
             timings.update(compare(shape, sizes, tools, pathlib.Path(folder), chosen.limit))
         if timings:

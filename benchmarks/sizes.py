@@ -1,4 +1,4 @@
-"""Families of graphs that compute with sizes of open dimensions; `benchmarks.families` measures them.
+"""Families of graphs that compute with sizes of open dimensions; `benchmarks.scaling` measures them.
 
 Each family is a graph that, repeated, makes the expression for a size longer, deeper or of a higher degree.
 """
@@ -100,7 +100,7 @@ def lengths(g: Graph, count: int) -> str:
     return g.add("Concat", *(g.input(f"s{index}") for index in range(count)), axis=0)
 
 
-def chain(g: Graph, count: int) -> str:
+def chained(g: Graph, count: int) -> str:
     """This many sizes concatenated one after the other, with a reader of each length."""
     return reduce(lambda x, index: g.add("Concat", x, g.input(f"s{index}"), axis=0), range(count), g.input("s"))
 
@@ -140,6 +140,6 @@ def ranges(g: Graph, count: int) -> str:
 
 
 SIZES = by_name(
-    *(windows, detections, broadcast, squares, remainders, quotients, tails, maxima, operands, lengths, chain, factors),
+    *(windows, detections, broadcast, squares, remainders, quotients, tails, maxima, operands, lengths, chained, factors),
     *(narrow, strides, ranges),
 )

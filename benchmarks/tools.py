@@ -1,7 +1,10 @@
 """Other optimizers, as functions from model to model, and what tables of several programs show."""
 
+import re
 import tempfile
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -62,3 +65,15 @@ def missing_provider(provider: str) -> str:
     except ProviderUnavailable as error:
         return str(error)
     return ""
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    """A file of this folder."""
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def write_between(page: Path, name: str, text: str) -> None:
+    """Replace what stands in a page between the marks of a name."""
+    begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
+    written = re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    page.write_text(written, encoding="utf-8")

@@ -17,21 +17,24 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from benchmarks.decoder_models import causal
+from benchmarks.tools import read_toml
 
 Values = dict[str, Any]
 """Tensors of torch by the names of the inputs."""
-TEXT = ("text", {"input_ids": {0: "batch", 1: "seq"}, "attention_mask": {0: "batch", 1: "seq"}})
-IMAGE = ("image", {"pixel_values": {0: "batch"}})
-SOUND = ("sound", {"input_features": {0: "batch"}})
-WIDTH = {"hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 1024}
-DECODER = {**WIDTH, "vocab_size": 1000, "intermediate_size": 688, "max_position_embeddings": 256}
+OPEN: Final[dict[str, dict[str, dict[int, str]]]] = {
+    "text": {name: {0: "batch", 1: "seq"} for name in ("input_ids", "attention_mask")},
+    "tokens": {"input_ids": {0: "batch"}},
+    "image": {"pixel_values": {0: "batch"}},
+    "sound": {"input_features": {0: "batch"}},
+}
+"""Open dimensions of the inputs by their kind."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Architecture:
         family: architectures that are reported together.
         model: class of the model.
         settings: of the configuration.
-        inputs: kind of the inputs, and their open dimensions.
+        inputs: kind of the inputs.
         edge: of the images.
         has_attention: whether there are several implementations of it.
         generates: whether it generates text, token by token.
@@ -51,108 +54,13 @@ class Architecture:
     family: str
     model: str
     settings: Mapping[str, Any]
-    inputs: tuple[str, dict[str, dict[int, str]]] = TEXT
+    inputs: str = "text"
     edge: int = 112
     has_attention: bool = True
     generates: bool = False
 
 
-VISION = {**WIDTH, "image_size": 112, "patch_size": 16}
-ARCHITECTURES: dict[str, Architecture] = {
-    "bert": Architecture("bert", "BertModel", {**WIDTH, "vocab_size": 1000, "hidden_size": 384, "num_attention_heads": 6}),
-    "distilbert": Architecture(
-        "bert", "DistilBertModel", {"vocab_size": 1000, "dim": 256, "n_layers": 4, "n_heads": 4, "hidden_dim": 1024}
-    ),
-    "roberta": Architecture("bert", "RobertaModel", {**WIDTH, "vocab_size": 1000}),
-    "clip_text": Architecture(
-        "bert",
-        "CLIPTextModelWithProjection",
-        {**WIDTH, "vocab_size": 1000, "max_position_embeddings": 77, "projection_dim": 128, "eos_token_id": 999},
-    ),
-    "gpt2": Architecture(
-        "decoder",
-        "GPT2LMHeadModel",
-        {"vocab_size": 1000, "n_embd": 256, "n_layer": 4, "n_head": 4, "n_positions": 256},
-        generates=True,
-    ),
-    "llama": Architecture(
-        "decoder",
-        "LlamaForCausalLM",
-        {**DECODER, "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1376},
-        generates=True,
-    ),
-    "mistral": Architecture(
-        "decoder", "MistralForCausalLM", {**DECODER, "num_key_value_heads": 2, "sliding_window": 32}, generates=True
-    ),
-    "qwen2": Architecture("decoder", "Qwen2ForCausalLM", {**DECODER, "num_key_value_heads": 2}, generates=True),
-    "phi": Architecture("decoder", "PhiForCausalLM", DECODER, generates=True),
-    "t5_encoder": Architecture(
-        "encoder",
-        "T5EncoderModel",
-        {"vocab_size": 1000, "d_model": 256, "d_kv": 64, "d_ff": 512, "num_layers": 3, "num_heads": 4},
-        has_attention=False,
-    ),
-    "whisper_encoder": Architecture(
-        "encoder",
-        "WhisperModel",
-        {
-            "vocab_size": 1000,
-            "d_model": 256,
-            "encoder_layers": 3,
-            "decoder_layers": 1,
-            "max_source_positions": 150,
-            **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4),
-            **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 1024),
-            "pad_token_id": 0,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-            "decoder_start_token_id": 1,
-        },
-        SOUND,
-    ),
-    "vit": Architecture("vision", "ViTForImageClassification", VISION, IMAGE),
-    "clip_vision": Architecture("vision", "CLIPVisionModelWithProjection", {**VISION, "projection_dim": 128}, IMAGE),
-    "swin": Architecture(
-        "vision",
-        "SwinForImageClassification",
-        {"image_size": 112, "patch_size": 4, "embed_dim": 48, "depths": [2, 2, 2], "num_heads": [2, 4, 8], "window_size": 7},
-        IMAGE,
-        has_attention=False,
-    ),
-    "segformer": Architecture(
-        "vision",
-        "SegformerForImageClassification",
-        {"depths": [1, 1, 1, 1], "hidden_sizes": [32, 64, 128, 256]},
-        IMAGE,
-        has_attention=False,
-    ),
-    "convnext": Architecture(
-        "cnn",
-        "ConvNextForImageClassification",
-        {"hidden_sizes": [64, 128, 256, 512], "depths": [1, 1, 3, 1]},
-        IMAGE,
-        has_attention=False,
-    ),
-    "resnet": Architecture(
-        "cnn",
-        "ResNetForImageClassification",
-        {"embedding_size": 32, "hidden_sizes": [128, 256, 512, 1024], "depths": [3, 4, 6, 3]},
-        IMAGE,
-        96,
-        has_attention=False,
-    ),
-    "mobilenet": Architecture(
-        "cnn", "MobileNetV2ForImageClassification", {"image_size": 96, "depth_multiplier": 0.5}, IMAGE, 96, has_attention=False
-    ),
-    "mamba": Architecture(
-        "scan",
-        "MambaForCausalLM",
-        {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 2, "state_size": 8, "use_mambapy": False},
-        ("tokens", {"input_ids": {0: "batch"}}),
-        has_attention=False,
-        generates=True,
-    ),
-}
+ARCHITECTURES = {name: Architecture(**each) for name, each in read_toml("zoo").items()}
 """The models of transformers, by name."""
 
 
@@ -167,7 +75,7 @@ def values_of(architecture: Architecture, sizes: tuple[int, int]) -> Values:
     import torch
 
     torch.manual_seed(0)
-    kind, (batch, length) = architecture.inputs[0], sizes
+    kind, (batch, length) = architecture.inputs, sizes
     if kind == "image":
         return {"pixel_values": torch.randn(batch, 3, architecture.edge, architecture.edge)}
     if kind == "sound":
@@ -188,8 +96,8 @@ def module_of(architecture: Architecture, exporter: str) -> Any:
     chosen = {"attn_implementation": "sdpa" if exporter == "dynamo" else "eager"} if architecture.has_attention else {}
     made = getattr(transformers, architecture.model)
     model = made(made.config_class(**architecture.settings, **chosen)).eval()
-    model = model.encoder if architecture.inputs is SOUND else model
-    names, options = list(architecture.inputs[1]), {"use_cache": False} if architecture.generates else {}
+    model = model.encoder if architecture.inputs == "sound" else model
+    names, options = list(OPEN[architecture.inputs]), {"use_cache": False} if architecture.generates else {}
 
     class First(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -228,7 +136,7 @@ def _export(module: Any, exported: Values, measured: Values, dims: Mapping[str, 
 
 def export_both(folder: pathlib.Path, name: str, architecture: Architecture) -> None:
     """A model of transformers, by both exporters."""
-    kind, dims = architecture.inputs
+    kind, dims = architecture.inputs, OPEN[architecture.inputs]
     for exporter in ("dynamo", "script"):
         module = module_of(architecture, exporter)
         path = folder / f"{architecture.family}.{name}.{exporter}.onnx"

@@ -178,6 +178,10 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
+_REASONS: Final = {"Object arrays": "it holds objects: texts need the type str", "pickle": "it is not an archive"}
+"""The reasons behind errors of numpy, by a part of their text."""
+
+
 def _feeds(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as stream:
@@ -186,5 +190,7 @@ def _feeds(path: Path) -> dict[str, np.ndarray]:
                 raise ValueError("it holds one array without a name")
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # numpy, zipfile and zlib raise a dozen unrelated types for a file that is not an archive
-        reason = "it is not an archive" if "pickle" in str(error) else getattr(error, "strerror", None) or error
+        reason = next(
+            (told for part, told in _REASONS.items() if part in str(error)), getattr(error, "strerror", None) or error
+        )
         raise click.UsageError(f"cannot read feeds from {str(path)!r}: {reason}; write them with numpy.savez") from error

@@ -3,17 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from xoptim.match import EasyPatternOptimization, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol, runs
+from xoptim.match import EasyPatternOptimization, GraphView, Match, PatternBuilder, PatternRewriter, runs
+from xoptim.match.trace import Optional, Symbol
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Relu": (),
-    "Sigmoid": (),
-    "Tanh": (),
-    "Softplus": (),
-    "Softsign": (),
-    "LeakyRelu": ("alpha",),
-    "Elu": ("alpha",),
-    "ThresholdedRelu": ("alpha",),
+    **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign"), ()),
+    **dict.fromkeys(("LeakyRelu", "Elu", "ThresholdedRelu"), ("alpha",)),
     "HardSigmoid": ("alpha", "beta"),
     "Selu": ("alpha", "gamma"),
     "Clip": ("min", "max"),
@@ -24,7 +19,9 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
 class _FusedActivation(EasyPatternOptimization):
     """An `operator` of two or three operands and one of several `activations`, as one operator.
 
-    Refusal 1 is an activation whose parameters are not known, 2 a provider without a kernel for the type.
+    Refuses when:
+    1. a parameter of the activation is not known.
+    2. the provider has no kernel for the type.
     """
 
     phase = "target"

@@ -9,10 +9,10 @@ from xoptim.match.axes import axis_of, permutation
 __all__ = ["agree_elsewhere", "axis_of", "bounds_of", "permutation", "size_along"]
 
 
-def size_along(g: GraphView, name: str, axis: int) -> Dim | None:
-    """The dimension of a result along an axis, ``None`` when unknown."""
+def size_along(g: GraphView, name: str, axis: int | None) -> Dim | None:
+    """The dimension of a result along an axis, ``None`` when one of them is unknown."""
     shape = g.try_infer_shape(name)
-    return shape[axis] if shape is not None and axis < len(shape) else None
+    return shape[axis] if shape is not None and axis is not None and axis < len(shape) else None
 
 
 def agree_elsewhere(g: GraphView, names: Sequence[str], axis: int) -> bool:

@@ -1,8 +1,16 @@
-"""Integers of few bits in bytes."""
+"""Integers of few bits: in bytes, and with scales for which onnxruntime's kernels compute."""
+
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from ._folding import Array
+
+_FAR: Final = 2.0**40
+"""Largest scale, and the reciprocal of the smallest one, so that no product of two leaves the range of 32-bit floats."""
+_STEEP: Final = 2.0**8
+"""Most steps of the result by which it changes with one step of an operand."""
 
 
 def packed(rows: Array, bits: int) -> Array:
@@ -13,3 +21,20 @@ def packed(rows: Array, bits: int) -> Array:
     low, high = even[:, ::2], even[:, 1::2]
     found: Array = low | high << 4
     return found
+
+
+def are_moderate(scales: Sequence[Array], *, is_product: bool) -> bool:
+    """Whether the kernels compute without overflow, and without sums that keep few digits.
+
+    QLinearAdd adds a term for all zero points to terms of up to 255 times the ratio of two scales. QLinearGlobalAveragePool
+    refuses to run with a larger ratio.
+
+    Args:
+        scales: of each operand but a bias, and of the result; one number, or one for each channel of the result.
+        is_product: whether the result is made of products of the first two operands.
+    """
+    *operands, result = (each.astype(np.float64) for each in scales)
+    if not all(bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in (*operands, result)):
+        return False
+    factors = [operands[0] * operands[1]] if is_product else operands
+    return all(bool(np.all(each / result <= _STEEP)) for each in factors)

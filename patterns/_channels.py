@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from xoptim.facts.errors import Declined
-from xoptim.match import ANY, GraphView, PatternBuilder, Symbol
+from xoptim.match import ANY, GraphView, Node, PatternBuilder, Symbol
 
 from ._folding import Array, cancels, constant, doubles, rounded
+from ._nodes import is_op
 
 
 def per_channel(g: GraphView, name: str, rank: int | None, channels: int | None, place: int = 1) -> Array:
@@ -105,3 +106,11 @@ def normalization(g: GraphView, names: Sequence[str], epsilon: float) -> tuple[A
     if not finite or cancels([mean * factor], usual, constant(g, names[0]).dtype):
         raise Declined("a parameter of the normalization is not finite, or a mean is too large")
     return factor, shift
+
+
+def normalization_of(g: GraphView, node: Node | None) -> tuple[Array, Array] | None:
+    """The `normalization` of a BatchNormalization outside of training, ``None`` for another node."""
+    if not is_op(node, "BatchNormalization") or len(node.output) > 1:
+        return None
+    plain = not node.attribute.get("training_mode", 0) and node.attribute.get("spatial", 1) == 1
+    return normalization(g, node.input[1:], node.get_attribute("epsilon")) if plain else None

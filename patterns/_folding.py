@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.facts.dtypes import element_type, is_float, is_integer, tolerance
 from xoptim.facts.errors import Declined
@@ -162,3 +163,24 @@ def multiplied(a: Array, b: Array, dtype: np.dtype) -> Array:
     if not all(is_moderate(each, dtype) and each.all() for each in (a, b)):
         raise Declined("a factor is 0, very large, or very small")
     return rounded(product, dtype)
+
+
+def scaled(g: GraphView, like: str, factor: float, name: str, *, division: bool = False) -> float:
+    """A factor times, or divided by, a constant with one element; the product, an attribute of 32 bits, multiplies ``like``.
+
+    Raises:
+        Declined: when the constant is zero, or the result is out of the range of the attribute or needs 64 bits.
+    """
+    number = g.get_constant_scalar(name)
+    if not number:
+        raise Declined("a factor is not a number, or 0")
+    value = factor / float(number) if division else factor * float(number)
+    rounded(value, np.dtype(np.float32))  # a guard only: the attribute is rounded where it is written
+    if not fits(g, like, value):
+        raise Declined("a factor would lose digits as an attribute")
+    return value
+
+
+def fits(g: GraphView, like: str, *values: float) -> bool:
+    """Whether attributes keep the digits of numbers that are used with the type of a result."""
+    return g.try_infer_type(like) != TensorProto.DOUBLE or all(float(np.float32(value)) == value for value in values)

@@ -78,6 +78,13 @@ def counted_axis(g: GraphView, name: str, shape: Shape, depth: int = 8) -> int |
     return None if ones is None else [i for i in range(len(shape)) if i not in ones][axis]
 
 
+def counted_from_end(g: GraphView, name: str) -> int | None:
+    """The axis along which a result counts, from the end, where broadcasting aligns axes; ``None`` when there is none such."""
+    shape = g.try_infer_shape(name)
+    axis = None if shape is None else counted_axis(g, name, shape)
+    return None if axis is None or shape is None else axis - len(shape)
+
+
 def computed_sizes(g: GraphView, node: Node, wanted: Shape) -> Sizes | None:
     """Results above a node that are these sizes, together or one by one; ``None`` when one of them is not computed."""
     whole = _computed(g, node, wanted)

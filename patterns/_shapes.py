@@ -8,9 +8,10 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
+from xoptim.facts.families import MOVING
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
-from xoptim.match import GraphView, Node
+from xoptim.match import GraphView, Node, PatternRewriter
 
 from ._nodes import is_op
 
@@ -19,15 +20,12 @@ _HUGE: Final = 2**31
 _LOOKED_AT: Final = 64
 """Most results that are visited to find where sizes come from."""
 
-_SPREADING: Final = frozenset(
-    ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Tile", "Slice", "Split", "Gather", "Flatten", "Identity")
-)
 _FEW: Final = 1 << 12
 """Constants of more elements are not read."""
 _CONVERTING: Final = frozenset(("Cast", "Not", "Neg"))
 COMBINING: Final = ("Sub", "Mul", "Where", "And", "Or", "Equal")
 """Operators that make masks of numbers, which all runtimes compute alike, to the bit."""
-_MIRRORED: Final = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
+MIRRORED: Final = {"Less": "Greater", "LessOrEqual": "GreaterOrEqual", "Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 """The comparison that gives the same when its operands change places."""
 
 
@@ -117,6 +115,22 @@ def reshape_target(g: GraphView, source: Shape, result: Shape, inferred: Sequenc
     return target
 
 
+def movement_between(g: GraphView, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
+    """Unsqueeze or Squeeze and their axes, or Reshape and a constant target, between two shapes; ``None`` without any."""
+    for op_type, axes in (("Unsqueeze", inserted_ones(source, result)), ("Squeeze", inserted_ones(result, source))):
+        if axes is not None:
+            return op_type, axes
+    target = reshape_target(g, source, result)
+    return None if target is None else ("Reshape", target)
+
+
+def moved(g: PatternRewriter, name: str, op_type: str, numbers: Sequence[int]) -> str:
+    """A tensor after a movement of `movement_between`, or after a Transpose."""
+    if op_type == "Reshape":
+        return str(g.op.Reshape(name, np.array(numbers, dtype=np.int64)))
+    return str(getattr(g.op, op_type)(name, **{"perm" if op_type == "Transpose" else "axes": list(numbers)}))
+
+
 def expand_target(source: Shape, result: Shape) -> list[int] | None:
     """A constant second operand for an Expand between two shapes, ``None`` when there is none. 1 keeps an axis."""
     lead = len(result) - len(source)
@@ -181,13 +195,13 @@ def uniform_value(g: GraphView, name: str, depth: int = 12) -> np.ndarray | None
         return numpy_helper.to_array(value).reshape(()) if isinstance(value, TensorProto) else np.zeros((), np.float32)
     # A Resize that crops may read outside of its operand, where it takes another number.
     copies = node.op_type == "Resize" and node.get_attribute("mode") == "nearest"
-    if node.op_type in _SPREADING or (copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"):
+    if node.op_type in MOVING or (copies and node.get_attribute("coordinate_transformation_mode") != "tf_crop_and_resize"):
         return uniform_value(g, node.input[0], depth - 1)
     if node.op_type in _CONVERTING:
         inner = uniform_value(g, node.input[0], depth - 1)
         results = None if inner is None else g.evaluate(node, [inner])
         return None if results is None else results[0].reshape(())
-    decided = _decided(g, node, depth - 1) if node.op_type in _MIRRORED else None
+    decided = _decided(g, node, depth - 1) if node.op_type in MIRRORED else None
     return _combined(g, node, depth - 2) if decided is None and node.op_type in COMBINING else decided
 
 
@@ -207,7 +221,7 @@ def _decided(g: GraphView, node: Node, depth: int) -> np.ndarray | None:
     (a, b), op_type = node.input, node.op_type
     low, number = least_position(g, a, depth), uniform_value(g, b, depth)
     if low is None:
-        low, number, op_type = least_position(g, b, depth), uniform_value(g, a, depth), _MIRRORED[op_type]
+        low, number, op_type = least_position(g, b, depth), uniform_value(g, a, depth), MIRRORED[op_type]
     if low is None or number is None:
         return None
     if low > number or (low == number and op_type in ("GreaterOrEqual", "Less")):
@@ -228,7 +242,7 @@ def least_position(g: GraphView, name: str, depth: int = 8) -> int | None:
     if is_op(node, "Range"):
         first, step = (g.get_constant_scalar(node.input[place]) for place in (0, 2))
         return first if isinstance(first, int) and isinstance(step, int) and step > 0 else None
-    return least_position(g, node.input[0], depth - 1) if node is not None and depth and is_op(node, *_SPREADING) else None
+    return least_position(g, node.input[0], depth - 1) if node is not None and depth and is_op(node, *MOVING) else None
 
 
 def broadcasts_to(g: GraphView, name: str, other: str) -> bool:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: F405
 
+import os
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from xoptim.door import *  # noqa: F403
 
 __version__ = version("xoptim")
+# Otherwise onnxruntime (1.29 and later) sends names and hashes of the models that it loads to Microsoft. It reads this once,
+# when it starts.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 if not TYPE_CHECKING:  # a type checker knows the names, and would take any other

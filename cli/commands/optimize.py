@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import click
 
-from xoptim import OptimizationOptions, XoptimError
+from xoptim import OptimizationOptions, ValidationOptions, XoptimError
 from xoptim.api.preparing import Source
 from xoptim.bench import BenchOptions, BenchReport, bench
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
@@ -214,7 +214,7 @@ def _add_figures(summary: Summary, subject: Path | Source, proof: Proof, choices
         summary.latency = _measured(subject, proof, choices)
     if not choices.quiet:
         progress.say("looking for options that would help")
-        summary.hints = _hints(proof, choices.optimization(progress))
+        summary.hints = _hints(proof, choices.optimization(progress), choices.comparison.read(choices.provider, several=True))
 
 
 def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:
@@ -270,14 +270,14 @@ def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchRepo
         return None
 
 
-def _hints(proof: Proof, options: OptimizationOptions) -> list[OpsetHint | OptionHint]:
+def _hints(proof: Proof, options: OptimizationOptions, checks: ValidationOptions) -> list[OpsetHint | OptionHint]:
     """Options that would make the result smaller, without the patterns that were left out; none without the memory."""
     for culprit in proof.left_out:
         options = culprit.avoided_by(options)
     try:
         newer = opset_hint(proof.proto, options, proof.base_dir)
         sizes = next((run.dims for report in proof.reports for run in report.runs), {})
-        others = option_hints(proof.proto, options, sizes, proof.base_dir)
+        others = option_hints(proof.proto, options, sizes, proof.base_dir, checks)
     except MemoryError:
         return []
     found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]

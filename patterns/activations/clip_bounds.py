@@ -8,7 +8,11 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Pat
 
 
 class _ClipBounds(EasyPatternOptimization):
-    """Bounds that are applied at once."""
+    """Bounds that are applied at once.
+
+    What: Clip cuts the negative numbers, too.
+    Why: one pass over the tensor less.
+    """
 
     def apply_pattern(self, g: PatternRewriter, x: str, low: float | None, high: float | None) -> str:
         return g.op.Clip(x, min=low, max=high)
@@ -18,7 +22,6 @@ class ClipClipPattern(_ClipBounds):
     """Clip(Clip(x, a, b), c, d) → Clip(x, a clipped to c and d, b clipped to c and d)
 
     What: clips once, to the first bounds clipped to the second ones.
-    Why: one pass over the tensor less.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
     2. nothing but zeros is left: which of +0 and -0 depends on the order.
@@ -51,8 +54,6 @@ class ClipClipPattern(_ClipBounds):
 class ClipReluPattern(_ClipBounds):
     """Relu(Clip(x, low, high)) → Clip(x, low or 0, high)
 
-    What: Clip cuts the negative numbers, too.
-    Why: one pass over the tensor less.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
     2. the upper bound is not above 0: nothing but zeros is left, and which of +0 and -0 depends on the order.
@@ -77,8 +78,6 @@ class ClipReluPattern(_ClipBounds):
 class ReluClipPattern(_ClipBounds):
     """Clip(Relu(x), low, high) → Clip(x, low or 0, high)
 
-    What: Clip cuts the negative numbers, too.
-    Why: one pass over the tensor less.
     Refuses when:
     1. a bound is computed or is NaN, or the type is unknown.
     2. the upper bound is 0: nothing but zeros is left, and which of +0 and -0 depends on the order.

@@ -5,13 +5,12 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
-from ._operators import _OneOperator
+from .one_operator import _OneOperator
 
 
 class _SoftmaxFormula(_OneOperator):
     """The formula of an operator along one axis, which is captured as ``axes``."""
 
-    phase = "specialize"
     min_opset = 13
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

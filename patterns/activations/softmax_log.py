@@ -1,6 +1,6 @@
 from xoptim.match import Example, PatternBuilder, Symbol
 
-from ._operators import _OneOperator
+from .one_operator import _OneOperator
 
 
 class SoftmaxLogPattern(_OneOperator):
@@ -13,7 +13,6 @@ class SoftmaxLogPattern(_OneOperator):
     1. the provider has no kernel of LogSoftmax for the type.
     """
 
-    phase = "specialize"
     exactness = "approximate"
     kernels = {"LogSoftmax": "x"}  # (1)
 

@@ -49,11 +49,8 @@ class SoftmaxReshapePattern(EasyPatternOptimization):
             return self.none(softmax, msg="the tensor is small")
         merged = (*shape[: axis + 1], math.prod(following[1:], start=following[0]))
         there, back = reshape_target(g, shape, merged), reshape_target(g, merged, shape)
-        if (
-            there is None
-            or (-1 in there and not all(map(is_nonzero, shape[: axis + 1])))
-            or (back is None and softmax.opset < 14)
-        ):
+        is_open = there is None or (-1 in there and not all(map(is_nonzero, shape[: axis + 1])))
+        if is_open or (back is None and softmax.opset < 14):
             return self.none(softmax, msg="a size may be 0, or two are unknown, which takes operator set 14")  # (2)
         return m.derive(operator=softmax.op_type, place=axis, there=there, back=back)
 

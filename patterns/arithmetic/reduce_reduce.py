@@ -37,9 +37,8 @@ class ReduceReducePattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the shape is unknown")
         if reason := may_be_empty(g, shape):  # (1)
             return self.none(m.nodes[0], msg=reason)
-        rank = len(shape)
-        first = {axis % rank for axis in m.first}
-        left = range(rank) if m.kept else [axis for axis in range(rank) if axis not in first]
+        first = {axis % len(shape) for axis in m.first}
+        left = [axis for axis in range(len(shape)) if m.kept or axis not in first]
         second = {left[axis] for axis in m.second}
         if m.kept != m.keepdims and not (m.kept and first <= second):  # (2)
             return self.none(m.nodes[1], msg="one reduction keeps its axes")

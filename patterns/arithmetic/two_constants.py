@@ -87,16 +87,12 @@ class MulMulPattern(AddAddPattern):
         with np.errstate(all="ignore"):
             return multiplied(a if signs[0] > 0 else 1 / a, b if signs[1] > 0 else 1 / b, dtype)
 
-    examples = (
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, c) y = Div(t, d) }",
-            "<float c = {1.5}> { y = Mul(x, c) }",
-        ),
-        Example(
-            "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, d) y = Div(c, t) }",
-            "<float c = {1.5}> { y = Div(c, x) }",
-            ranges=(("x", 0.5, 2.0),),
-        ),
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, c) y = Div(t, d) }",
+        "<float c = {1.5}> { y = Mul(x, c) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {6}, float d = {4}> { t = Mul(x, d) y = Div(c, t) }",
+        "<float c = {1.5}> { y = Div(c, x) }",
+        ranges=(("x", 0.5, 2.0),),
     )
 
 

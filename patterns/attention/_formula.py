@@ -3,7 +3,7 @@
 from xoptim.facts.info import Shape
 from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol
 
-from .._factors import scaled
+from .._folding import scaled
 from .._shapes import broadcasts_to
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xoptim.facts.info import Shape
-from xoptim.match import GraphView, Node
+from xoptim.match import GraphView, Node, PatternRewriter
 
 from .._axes import axis_of
 from .._nodes import is_op
@@ -18,6 +18,10 @@ class Shared(NamedTuple):
 
     name: str
     shape: Shape
+
+    def written(self, g: PatternRewriter) -> str:
+        """The tensor with four axes."""
+        return self.name if g.info(self.name).rank == 4 else g.op.Unsqueeze(self.name, axes=[1])
 
 
 class Packed(NamedTuple):

@@ -7,6 +7,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float, is_integer
+from xoptim.facts.families import MOVING
 from xoptim.facts.info import Shape
 from xoptim.facts.shapes import broadcast_all
 from xoptim.match import GraphView, PatternRewriter
@@ -16,12 +17,7 @@ from .._nodes import is_op
 Source = tuple[str, int]
 """A tensor and one of its axes."""
 
-_MOVING: Final = frozenset(
-    (
-        *("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Trilu"),
-        "Unsqueeze",
-    )
-)
+_MOVING: Final = MOVING | {"Trilu"}
 """Operators that choose elements of their first operand (Trilu adds zeros)."""
 _CALCULATING: Final = frozenset(("Abs", "Add", "Concat", "Max", "Min", "Mul", "Neg", "Sub", "Where"))
 """Operators whose results are finite where all floating-point operands are, as long as nothing overflows."""

@@ -121,23 +121,13 @@ class AttentionPattern(EasyPatternOptimization):
             match.derive(mask=g.op.Add(match.bias, match.mask))
         return super().replacement(g, match)
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        q: str,
-        k: str,
-        v: str,
-        mask: str | None,
-        scale: float,
-        split: list[int] | None,
-        changes: dict[str, Any],
-    ) -> str:
+    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any) -> str:
         # Keys in the layout (batch, heads, keys, head size): as they are, moved, or split by a target of Reshape and moved.
-        if split:
-            k = g.op.Reshape(k, np.array(split, dtype=np.int64))
-        if split is not None:
+        if m["split"]:
+            k = g.op.Reshape(k, np.array(m["split"], dtype=np.int64))
+        if m["split"] is not None:
             k = g.op.Transpose(k, perm=[0, 2, 1, 3])
-        return g.op.Attention(q, k, v, mask and write_mask(g, mask, **changes), scale=scale)
+        return g.op.Attention(q, k, v, mask and write_mask(g, mask, **m["changes"]), scale=m["scale"])
 
     _start = "agraph (float[b,s,2,4] x, float[b,t,2,4] k, float[b,2,t,4] v, bool[b,1,1,t] c) => (float[b,2,s,4] y)"
     _given = "q = Transpose <perm = [0, 2, 1, 3]> (x) m = Where(c, zero, low)"
@@ -146,42 +136,31 @@ class AttentionPattern(EasyPatternOptimization):
         "(float[b,2,3,6] y) <float[3] t = {1, -2, 0.5}, float zero = {0}, float low = {-10000}"
     )
     _masked = "agraph (float[b,2,3,4] q, float[b,2,5,4] k, float[b,2,5,6] v, float[b,1,3,5] m) => (float[b,3,2,6] y)"
-    examples: ClassVar[Sequence[Example]] = (
-        Example(
-            f"{_start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
-            f"{{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) "
-            "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
-            f"<float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, int64[1] one = {{1}}> "
-            f"{{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) s = Shape <start = 1, end = 2> (x) "
-            f"u = Concat <axis = 0> (s, one) l = Expand(n, u) y = Attention <scale = 0.125> (q, p, v, l) }}",
-            opset=23,
-        ),
-        Example(
-            "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
-            "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> { p = Transpose <perm = [0, 2, 1]> (k) "
-            "r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
-            "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
-            "y = Attention <scale = 0.5> (q, p, v) }",
-            opset=23,
-        ),
-        Example(
-            f"{_biased}> {{ e = Gather(t, i) m = Where(c, zero, low) "
-            "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Add(a, e) f = Add(d, m) "
-            "w = Softmax <axis = -1> (f) y = MatMul(w, v) }",
-            f"{_biased}, float step = {{0.99999994}}> "
-            "{ e = Gather(t, i) m = Where(c, zero, low) f = Add(e, m) l = Mul(f, step) "
-            "y = Attention <scale = 1.0> (q, k, v, l) }",
-            opset=23,
-            ranges=(("i", 0, 2),),
-        ),
-        Example(
-            f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(m, a) "
-            "w = Softmax <axis = -1> (e) o = MatMul(w, v) y = Transpose <perm = [0, 2, 1, 3]> (o) }",
-            f"{_masked} <float step = {{0.99999994}}, float zero = {{0}}, int64[1] i = {{-1}}> "
-            "{ r = ReduceMax <keepdims = 1> (m, i) n = Mul(r, zero) f = Add(n, step) l = Mul(m, f) "
-            "o = Attention <scale = 1.0> (q, k, v, l) y = Transpose <perm = [0, 2, 1, 3]> (o) }",
-            opset=23,
-        ),
+    examples: ClassVar[Sequence[Example]] = Example.pairs(
+        f"{_start} <float eight = {{8}}, float zero = {{0}}, float low = {{-3.4028235e38}}> "
+        f"{{ {_given} p = Transpose <perm = [0, 2, 3, 1]> (k) a = MatMul(q, p) d = Div(a, eight) e = Add(d, m) "
+        "w = Softmax <axis = -1> (e) y = MatMul(w, v) }",
+        f"<float zero = {{0}}, float low = {{-3.4028235e38}}, float step = {{0.99999994}}, int64[1] one = {{1}}> "
+        f"{{ {_given} p = Transpose <perm = [0, 2, 1, 3]> (k) n = Mul(m, step) s = Shape <start = 1, end = 2> (x) "
+        f"u = Concat <axis = 0> (s, one) l = Expand(n, u) y = Attention <scale = 0.125> (q, p, v, l) }}",
+        "agraph (float[b,3,5,4] q, float[b,7,12] k, float[b,3,7,2] v) => (float[b,3,5,2] y) "
+        "<int64[4] n = {-1, 3, 4, 7}, float[1] half = {0.5}> { p = Transpose <perm = [0, 2, 1]> (k) "
+        "r = Reshape(p, n) a = MatMul(q, r) d = Mul(half, a) w = Softmax <axis = 3> (d) y = MatMul(w, v) }",
+        "<int64[4] n = {0, 0, 3, 4}> { r = Reshape(k, n) p = Transpose <perm = [0, 2, 1, 3]> (r) "
+        "y = Attention <scale = 0.5> (q, p, v) }",
+        f"{_biased}> {{ e = Gather(t, i) m = Where(c, zero, low) "
+        "p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) d = Add(a, e) f = Add(d, m) "
+        "w = Softmax <axis = -1> (f) y = MatMul(w, v) }",
+        f"{_biased}, float step = {{0.99999994}}> "
+        "{ e = Gather(t, i) m = Where(c, zero, low) f = Add(e, m) l = Mul(f, step) "
+        "y = Attention <scale = 1.0> (q, k, v, l) }",
+        f"{_masked} {{ p = Transpose <perm = [0, 1, 3, 2]> (k) a = MatMul(q, p) e = Add(m, a) "
+        "w = Softmax <axis = -1> (e) o = MatMul(w, v) y = Transpose <perm = [0, 2, 1, 3]> (o) }",
+        f"{_masked} <float step = {{0.99999994}}, float zero = {{0}}, int64[1] i = {{-1}}> "
+        "{ r = ReduceMax <keepdims = 1> (m, i) n = Mul(r, zero) f = Add(n, step) l = Mul(m, f) "
+        "o = Attention <scale = 1.0> (q, k, v, l) y = Transpose <perm = [0, 2, 1, 3]> (o) }",
+        opset=23,
+        ranges=(("i", 0, 2),),
     )
 
 

@@ -41,16 +41,16 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
     4. there is a mask in float16: a score added to the lowest number of 16 bits may be infinite without the bias.
     """
 
+    def heads(self, g: Any, keys: Any, shape: Any, early: bool, **attributes: Any) -> Any:
+        """The heads of the keys, which are split before the keys are transposed, or after."""
+        if early:
+            return g.op.Reshape(g.op.Transpose(keys, perm=[0, 2, 1]), shape, **attributes)
+        return g.op.Transpose(g.op.Reshape(keys, shape, **attributes), perm=[0, 2, 3, 1])
+
     def match_pattern(
         self, g: PatternBuilder, x: Symbol, w: Constant, b: Constant, shape: Symbol, q: Symbol, mask: Symbol
     ) -> Symbol:
-        # The heads are split before the keys are transposed, or after.
-        keys = g.op.Add(g.op.MatMul(x, w), b)
-        if g.option("early"):
-            keys = g.op.Reshape(g.op.Transpose(keys, perm=[0, 2, 1]), shape, attributes=ANY)
-        else:
-            keys = g.op.Transpose(g.op.Reshape(keys, shape, attributes=ANY), perm=[0, 2, 3, 1])
-        scores = g.op.MatMul(q, keys)
+        scores = g.op.MatMul(q, self.heads(g, g.op.Add(g.op.MatMul(x, w), b), shape, g.option("early"), attributes=ANY))
         return g.op.Softmax(g.op.Add(scores, mask) if g.option("masked") else scores, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -69,12 +69,7 @@ class AddMatMulSoftmaxPattern(_AttentionBias):
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, shape: str, q: str, mask: str | None, early: bool) -> Any:
-        keys = g.op.MatMul(x, w)
-        if early:
-            keys = g.op.Reshape(g.op.Transpose(keys, perm=[0, 2, 1]), shape)
-        else:
-            keys = g.op.Transpose(g.op.Reshape(keys, shape), perm=[0, 2, 3, 1])
-        scores = g.op.MatMul(q, keys)
+        scores = g.op.MatMul(q, self.heads(g, g.op.MatMul(x, w), shape, early))
         return g.op.Softmax(g.op.Add(scores, mask) if mask else scores, axis=-1)
 
     _given = "<float[3,4] w = {1, 2, 3, 4, 5, 4, 3, 2, 1, 0, 1, 2}"
@@ -125,11 +120,8 @@ class AddSoftmaxMatMulPattern(_AttentionBias):
             return self.none(softmax, msg="there may be queries but no keys")
         if not _spreads_over_heads(g, m.b, add.output[0], (values[1], values[3])):  # (2)
             return self.none(reshape, msg="the bias is not one number for each feature of a head")
-        if (
-            result[2:] != (values[1], values[3])
-            or (values[0], values[2]) != given[:2]
-            or shape != (*result[:2], *features[-1:])
-        ):  # (2)
+        is_merged = result[2:] == (values[1], values[3]) and shape == (*result[:2], *features[-1:])
+        if not is_merged or (values[0], values[2]) != given[:2]:  # (2)
             return self.none(merge, msg="axes other than the heads are split or merged")
         if len(weight) != 2 or weight[0] != features[-1]:  # (2)
             return self.none(merge, msg="the output is not a linear layer")

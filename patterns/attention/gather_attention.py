@@ -34,9 +34,8 @@ class GatherAttentionPattern(EasyPatternOptimization):
         return m.derive(shared=found)
 
     def apply_pattern(self, g: PatternRewriter, q: str, mask: str, shared: list[Shared], attributes: dict[str, Any]) -> str:
-        # Keys and values without the repetition; a single head gets its axis.
-        heads = [name if g.info(name).rank == 4 else g.op.Unsqueeze(name, axes=[1]) for name, _ in shared]
-        return g.op.Attention(q, heads[0], heads[1], mask, **attributes)
+        keys, values = (each.written(g) for each in shared)  # without the repetition
+        return g.op.Attention(q, keys, values, mask, **attributes)
 
     _start = "agraph (float[b,6,s,4] q, float[b,2,t,4] k, float[b,2,t,4] v) => (float[b,6,s,4] y)"
     _body = "<int64[6] i = {0,0,0,1,1,1}> { p = Gather <axis=1> (k, i) w = Gather <axis=1> (v, i) y = Attention(q, p, w) }"

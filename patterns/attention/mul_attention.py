@@ -3,7 +3,7 @@ from typing import Any
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Scalar, Symbol, Variadic
 
-from .._factors import scaled
+from .._folding import scaled
 from .._shapes import broadcasts_to
 
 

@@ -9,7 +9,7 @@ from xoptim.match.trace import ANY, Scalar, Symbol
 
 from .._shapes import may_be_empty
 from ._formula import heads_in, merged_heads, scale_of, scores_of, scores_shape
-from ._mask import Source, has_keys, stretch_mask, stretched_by
+from ._mask import has_keys, stretch_mask, stretched_by
 
 _RANGES: Final = 15
 """Operator set in which a Shape may have a range."""
@@ -54,10 +54,8 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         joined: tuple[Symbol, ...] = ()
         if g.option("past"):
             new, axis = split(k, [0, 2, 1, 3]), g.any_of(2, -2)
-            new, values = (
-                g.op.Concat(g.symbol("past_key"), new, axis=axis),
-                g.op.Concat(g.symbol("past_value"), values, axis=axis),
-            )
+            new = g.op.Concat(g.symbol("past_key"), new, axis=axis)
+            values = g.op.Concat(g.symbol("past_value"), values, axis=axis)
             keys, joined = g.op.Transpose(new, perm=[0, 1, 3, 2]), (new, values)
         else:
             keys = split(k, [0, 2, 3, 1]) if g.option("split_first") else merged_heads(g, k)
@@ -110,22 +108,12 @@ class MultiHeadAttentionPattern(EasyPatternOptimization):
         new = {shape[1] if (shape := g.try_infer_shape(name)) else None for name in (m.q, m.k, m.v)}
         return len(new) == 1 and past[0] is not None and past[0] == past[1]
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        q: str,
-        k: str,
-        v: str,
-        mask: str | None,
-        cache: list[str],
-        stretched: list[tuple[Source, ...]],
-        written: dict[str, Any],
-    ) -> tuple[str, ...]:
+    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str | None, **m: Any) -> tuple[str, ...]:
         if mask:
             missing = range(4 - len(g.get_shape(mask)))
-            mask = stretch_mask(g, g.op.Unsqueeze(mask, axes=[*missing]) if missing else mask, stretched)
-        operands = (q, k, v, None, None, mask, *cache)
-        y = g.op.MultiHeadAttention(*operands, outputs=1 + len(cache), domain="com.microsoft", **written)
+            mask = stretch_mask(g, g.op.Unsqueeze(mask, axes=[*missing]) if missing else mask, m["stretched"])
+        operands = (q, k, v, None, None, mask, *m["cache"])
+        y = g.op.MultiHeadAttention(*operands, outputs=1 + len(m["cache"]), domain="com.microsoft", **m["written"])
         return (y,) if isinstance(y, str) else y
 
     _move = "Transpose <perm = [0, 2, 1, 3]>"

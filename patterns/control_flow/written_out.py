@@ -1,4 +1,4 @@
-"""Loops and scans whose iterations are written out."""
+"""Branches that are known to be taken, and loops and scans whose iterations are written out."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,10 +15,69 @@ _MOST: Final = 64
 
 
 class _WrittenOut(PatternOptimization):
-    """A Loop or a Scan that is replaced by the nodes of its body."""
+    """An If, a Loop or a Scan that is replaced by the nodes of a subgraph."""
 
     anchors = ("Loop",)
-    min_opset = 13
+
+
+class IfConstantPattern(_WrittenOut):
+    """If(constant) → the branch that is taken
+
+    What: puts the nodes of the branch in the place of the If.
+    Why: nothing can be fused or folded across the border of a subgraph.
+    Refuses when:
+    1. the condition is not constant.
+    2. the branch holds sparse initializers, which stay where they are.
+    """
+
+    anchors = ("If",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        # Only the branch that is taken counts.
+        condition = g.get_constant_scalar(node.input[0])
+        if condition is None:  # (1)
+            return self.none(node, msg="the condition is not constant")
+        branch = node.bodies.get("then_branch" if condition else "else_branch")
+        if branch is None or not g.can_splice(branch):  # (2)
+            return self.none(node, msg="the branch cannot be taken out")
+        return MatchResult(self, [node], lambda g, node: g.splice(branch, {}, node.output))
+
+    examples = Example.only(
+        "agraph (float[a] x) => (float[a] y) <bool c = {1}> { h = Neg(x) y = If(c) < "
+        "then_branch = yes () => (float[a] p) { t = Exp(h) p = Relu(t) }, "
+        "else_branch = no () => (float[a] q) { t = Sqrt(h) q = Relu(t) }> }",
+        "{ h = Neg(x) t = Exp(h) y = Relu(t) }",
+    )
+
+
+class LoopNeverPattern(_WrittenOut):
+    """Loop(0, ..., x) → x
+
+    What: replaces the results by the initial values.
+    Why: there is nothing to run.
+    Refuses when:
+    1. neither the number of rounds is known to be 0 nor the condition known not to hold at the beginning.
+    2. the loop stacks a result: it would be empty, of a shape that depends on the body.
+    """
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        # Either end is enough.
+        rounds = g.get_constant_scalar(node.input[0]) if node.input[0] else None
+        condition = g.get_constant_scalar(node.input[1]) if len(node.input) > 1 and node.input[1] else None
+        if not (rounds is not None and rounds <= 0) and (condition is None or condition):  # (1)
+            return self.none(node, msg="there may be rounds")
+        if len(node.output) > len(node.input) - 2:  # (2)
+            return self.none(node, msg="something is stacked")
+        return MatchResult(self, [node], self.apply)
+
+    def apply(self, g: PatternRewriter, node: Node) -> list[Node]:
+        return [g.make_node("Identity", [a], [b]) for a, b in zip(node.input[2:], node.output, strict=False) if b]
+
+    examples = Example.only(
+        "agraph (float[a] x, int64 n) => (float[a] y) <bool c = {0}> { t = Loop(n, c, x) "
+        "< body = round (int64 i, bool d, float[a] p) => (bool e, float[a] q) { e = Identity(d) q = Relu(p) }> y = Neg(t) }",
+        "{ y = Neg(x) }",
+    )
 
 
 class LoopOncePattern(_WrittenOut):
@@ -30,6 +89,8 @@ class LoopOncePattern(_WrittenOut):
     1. the number of rounds is not known to be 1, or the condition at the beginning not to hold.
     2. the body holds sparse initializers, which stay where they are.
     """
+
+    min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         found = cycle(g, node)  # (2)
@@ -59,6 +120,7 @@ class LoopRoundsPattern(_WrittenOut):
     """
 
     exactness = "rounding"
+    min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # Where the condition holds at the beginning, it has to hold after each round.
@@ -94,6 +156,7 @@ class ScanOncePattern(_WrittenOut):
 
     anchors = ("Scan",)
     exactness = "rounding"
+    min_opset = 13
 
     def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
         # The directions do not matter.

@@ -1,25 +1,29 @@
-"""A convolution followed by an affine map of each output channel."""
+"""A convolution followed by an affine map of each output channel, or with a bias that is none."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from xoptim.facts.errors import Declined
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.rewrite import Phase
 from xoptim.match.trace import Constant, Optional, Symbol
 
 from .._channels import fixed_normalization, normalization, output_channels, per_channel, scale_outputs
 from .._folding import Array, constant, doubles, rounded
-from ._convolution import any_convolution, same_convolution
 
 
 class _ConvAffine(EasyPatternOptimization):
     """A convolution and a map of each output channel, which moves into weights and bias."""
 
-    phase = "specialize"
+    phase: ClassVar[Phase] = "specialize"
     exactness = "rounding"
     min_opset = 7
     constant_operands = ("b",)  # (1) (2)
+
+    def convolution(self, g: PatternBuilder, x: Symbol, w: Symbol | Constant, b: Symbol | Optional | Constant) -> Symbol:
+        """Conv, or ConvTranspose with the option ``transposed``; captures all of its ``attributes``."""
+        return (g.op.ConvTranspose if g.option("transposed") else g.op.Conv)(x, w, b, attributes=g.capture("attributes"))
 
     def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
         """Factor and summand of each channel, without a summand ``None``; raises `Declined` when they are not known."""
@@ -39,7 +43,7 @@ class _ConvAffine(EasyPatternOptimization):
     def apply_pattern(
         self, g: PatternRewriter, x: str, weight: str | Array, bias: Array | None, attributes: dict[str, Any], transposed: bool
     ) -> str:
-        return same_convolution(g, x, weight, bias, attributes, transposed)
+        return (g.op.ConvTranspose if transposed else g.op.Conv)(x, weight, bias, **attributes)
 
 
 class ConvAddPattern(_ConvAffine):
@@ -54,7 +58,7 @@ class ConvAddPattern(_ConvAffine):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Optional, c: Constant) -> Symbol:
-        y = any_convolution(g, x, w, b)
+        y = self.convolution(g, x, w, b)
         return g.op.Sub(y, c) if g.option("minus") else g.op.Add(y, c)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -83,7 +87,7 @@ class ConvMulPattern(_ConvAffine):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, c: Constant) -> Symbol:
-        y = any_convolution(g, x, w, b)
+        y = self.convolution(g, x, w, b)
         return g.op.Div(y, c) if g.option("division") else g.op.Mul(y, c)
 
     def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
@@ -116,7 +120,7 @@ class ConvBatchNormalizationPattern(_ConvAffine):
     """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional) -> Symbol:
-        return fixed_normalization(g, any_convolution(g, x, w, b))
+        return fixed_normalization(g, self.convolution(g, x, w, b))
 
     def affine(self, g: GraphView, m: Match) -> tuple[Array, Array | None]:
         """Scale and shift of the normalization."""
@@ -132,4 +136,28 @@ class ConvBatchNormalizationPattern(_ConvAffine):
         f"agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2,1,1] k = {{1, 2}}, {_constants}> "
         f"{{ c = ConvTranspose <group = 2> (x, k) {_normalize} }}",
         f"<float[2,1,1] k = {{2, 4}}, {_folded}> {{ y = ConvTranspose <group = 2> (x, k, b) }}",
+    )
+
+
+class ConvBiasNullPattern(_ConvAffine):
+    """Conv(x, w, 0) → Conv(x, w)
+
+    What: drops a bias that adds nothing; the same for ConvTranspose. The sum of -0 and 0 is 0.
+    Why: saves an addition for each element of the result, and the constant.
+    Refuses when:
+    1. an element of the bias is not zero.
+    """
+
+    phase = "canonicalize"
+    min_opset = 1
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:
+        return self.convolution(g, x, w, g.constant("b", lambda b: not b.any()))  # (1)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        return m.derive(weight=m.w, bias=None)
+
+    examples = Example.only(
+        "agraph (float[n,1,h] x, float[2,1,3] w) => (float[n,2,k] y) <float[2] b = {0, 0}> { y = Conv(x, w, b) }",
+        "{ y = Conv(x, w) }",
     )

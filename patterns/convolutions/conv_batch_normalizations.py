@@ -6,11 +6,13 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._channels import normalization, scale_outputs
+from .._channels import normalization_of, scale_outputs
 from .._folding import Array, cancels, constant, doubles, is_moderate, rounded
 from .._nodes import is_op
 
 Parameters: TypeAlias = tuple[Array, ...]
+_Written: TypeAlias = tuple[Node, str, Parameters, Sequence[str]]
+"""A node to write again: its first operand, the constants that are the others, and its results."""
 
 
 class _Affine(NamedTuple):
@@ -45,7 +47,7 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         conv, readers = g.node_before(node.input[0]), g.next_nodes(node.input[0])
         if not is_op(conv, *self.near) or len(readers) < 2 or not g.is_used_only_by(node.input[0], *readers):  # (1)
             return self.none(node, msg="not a convolution that several nodes read")
-        maps = [found for each in readers if (found := _affine(g, each)) is not None]
+        maps = [_Affine(*found) for each in readers if (found := normalization_of(g, each)) is not None]  # (1) (2)
         if len(maps) < len(readers) or not all(map(g.is_constant, filter(None, conv.input[1:]))):  # (1) (2)
             return self.none(conv, msg="a reader is not a normalization with constants, or a mean is too large")
         base, dtype = maps[readers.index(node)], constant(g, conv.input[1]).dtype
@@ -54,23 +56,15 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         given, group = doubles(g, conv.input[2] if len(conv.input) > 2 else ""), conv.attribute.get("group", 1)
         weight = scale_outputs(g, conv.input[1], base.scale, transposed=conv.op_type == "ConvTranspose", group=group)
         bias = rounded(given * base.scale + base.shift, dtype, terms=())  # (4)
-        parameters = [(each, _derived(g, each, one, base)) for each, one in zip(readers, maps, strict=True) if one is not base]
-        return MatchResult(self, [conv, *readers], partial(self._rebase, node, (weight, bias), parameters))
+        written: list[_Written] = [(conv, conv.input[0], (weight, bias), node.output)]
+        for each, one in zip(readers, maps, strict=True):
+            if one is not base:
+                written.append((each, node.output[0], _derived(g, each, one, base), each.output))
+        return MatchResult(self, [conv, *readers], partial(self._rebase, written))
 
-    def _rebase(
-        self,
-        base: Node,
-        convolution: Parameters,
-        others: Sequence[tuple[Node, Parameters]],
-        g: PatternRewriter,
-        conv: Node,
-        *readers: Node,
-    ) -> list[Node]:
+    def _rebase(self, written: Sequence[_Written], g: PatternRewriter, *_: Node) -> list[Node]:
         made = []
-        for node, source, parameters, result in (
-            (conv, conv.input[0], convolution, base.output),
-            *((each, base.output[0], arrays, each.output) for each, arrays in others),
-        ):
+        for node, source, parameters, result in written:
             operands = [g.make_initializer("", array) for array in parameters]
             made.append(g.make_node(node.op_type, [source, *operands], result, **node.attribute))
         return made
@@ -93,15 +87,6 @@ class ConvBatchNormalizationsPattern(PatternOptimization):
         f"float[2] p = {{-0.5, 1}}, {_statistics}> {{ "
         f"z = ConvTranspose <group = 2> (x, k, b) y = {_normalized} (z, q, p, m, v) }}",
     )
-
-
-def _affine(g: GraphView, node: Node) -> _Affine | None:
-    """A normalization outside of training with constant parameters, ``None`` when it is none (1) (2)."""
-    training = node.attribute.get("training_mode", 0) or len(node.output) > 1
-    if not is_op(node, "BatchNormalization") or training or node.attribute.get("spatial", 1) != 1:
-        return None
-    scale, bias, mean, variance = node.input[1:]
-    return _Affine(*normalization(g, (scale, bias, mean, variance), node.get_attribute("epsilon")))
 
 
 @np.errstate(all="ignore")

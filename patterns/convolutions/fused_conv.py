@@ -12,9 +12,6 @@ class FusedConvPattern(_FusedActivation):
     Why: one pass over the result less where onnxruntime's own optimizer is off; otherwise it makes the same operator. (A sum in
     between is not fused, although the operator has an operand for it: onnxruntime does not change the layout of such a
     convolution, which was measured to take 1.26 of the time.)
-    Refuses when:
-    1. a parameter of the activation is not known.
-    2. the provider has no kernel for the type.
     """
 
     operator = "Conv"

@@ -2,6 +2,8 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
+from .._nodes import renamed
+
 
 class MaxPoolMaxPoolPattern(PatternOptimization):
     """MaxPool(x, 5), MaxPool(x, 9) → y = MaxPool(x, 5), MaxPool(y, 5)
@@ -33,10 +35,9 @@ class MaxPoolMaxPoolPattern(PatternOptimization):
         return MatchResult(self, [narrow, node], partial(self._in_turn, rest))
 
     def _in_turn(self, rest: list[int], g: PatternRewriter, narrow: Node, wide: Node) -> list[Node]:
-        return [
-            g.make_node("MaxPool", narrow.input, narrow.output, **narrow.attribute),
-            g.make_node("MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=[size // 2 for size in rest] * 2),
-        ]
+        pads = [size // 2 for size in rest] * 2
+        second = g.make_node("MaxPool", narrow.output[:1], wide.output, kernel_shape=rest, pads=pads)
+        return [*renamed(g, [narrow], {}), second]
 
     _start = "agraph (float[n,2,9,h] x) => (float[n,2,9,h] a, float[n,2,9,h] b"
     _five = "a = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (x)"

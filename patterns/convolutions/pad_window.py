@@ -1,7 +1,6 @@
 """Padding before an operator with windows, which pads instead."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from xoptim.facts.errors import Declined
@@ -19,8 +18,23 @@ class _PadWindow(EasyPatternOptimization):
         return g.op.Pad(x, pads=g.capture("padding"), value=value, axes=axes), g.capture("pads", optional=True)
 
     def pads(self, g: GraphView, m: Match) -> list[int]:
-        """The attribute ``pads`` of the operator when it pads too; raises `Declined` when it cannot."""
-        return _added_pads(g.info(m.x).rank, m.padding, m.axes, m.pads)
+        """The attribute ``pads`` of the operator when it pads in place of the Pad, and as before besides.
+
+        Raises:
+            Declined: when batch or channels are padded, when something is cut off, or when the rank is needed and unknown.
+        """
+        padding, count = m.padding, len(m.padding) // 2  # those before the elements first
+        rank = count if m.axes is None else g.info(m.x).rank
+        if rank is None or rank < 3 or len(padding) != 2 * (rank if m.axes is None else len(m.axes)) or min(padding) < 0:
+            raise Declined("the Pad has unknown or negative amounts")
+        full = [0] * (2 * rank)
+        for place, axis in enumerate(range(rank) if m.axes is None else m.axes):
+            full[axis % rank] += padding[place]
+            full[rank + axis % rank] += padding[count + place]
+        if any(full[:2]) or any(full[rank : rank + 2]):
+            raise Declined("the Pad pads batch or channels")
+        spatial = full[2:rank] + full[rank + 2 :]
+        return [a + b for a, b in zip(spatial, m.pads or [0] * len(spatial), strict=True)]
 
     def pooled(self, m: Match, pads: list[int], **others: Any) -> bool | None:
         """Derive the attributes of a pool, unless a window could be padding only, which onnxruntime does not allow."""
@@ -150,29 +164,3 @@ class PadMaxPoolPattern(_PadWindow):
         "{ t = Pad(x, p, low) y = MaxPool <kernel_shape = [3], strides = [2]> (t) }",
         "{ y = MaxPool <kernel_shape = [3], strides = [2], pads = [1, 1]> (x) }",
     )
-
-
-def _added_pads(rank: int | None, padding: Sequence[int], axes: Sequence[int] | None, pads: Sequence[int] | None) -> list[int]:
-    """The attribute ``pads`` of an operator with windows that pads in place of a Pad before it, and as before besides.
-
-    Args:
-        rank: of the tensor, if known.
-        padding: amounts of Pad, those before the elements first.
-        axes: of Pad, ``None`` for all.
-        pads: what the operator has, ``None`` for nothing.
-
-    Raises:
-        Declined: when batch or channels are padded, when something is cut off, or when the rank is needed and unknown.
-    """
-    count = len(padding) // 2
-    rank = count if axes is None else rank
-    if rank is None or rank < 3 or len(padding) != 2 * (rank if axes is None else len(axes)) or min(padding) < 0:
-        raise Declined("the Pad has unknown or negative amounts")
-    full = [0] * (2 * rank)
-    for place, axis in enumerate(range(rank) if axes is None else axes):
-        full[axis % rank] += padding[place]
-        full[rank + axis % rank] += padding[count + place]
-    if any(full[:2]) or any(full[rank : rank + 2]):
-        raise Declined("the Pad pads batch or channels")
-    spatial = full[2:rank] + full[rank + 2 :]
-    return [a + b for a, b in zip(spatial, pads or [0] * len(spatial), strict=True)]

@@ -84,8 +84,11 @@ class _Tiling(NamedTuple):
 class _Winograd(EasyPatternOptimization):
     """A convolution of 3 by 3 in tiles.
 
-    Refusal 1 is another window, 2 an image of unknown size, or of too few or too many tiles, 3 too few channels, or a number of
-    them that 16 does not divide, 4 another type.
+    Refuses when:
+    1. the window is not 3 by 3, has gaps or moves by more than one, or the convolution has groups.
+    2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements take more than 64 MiB.
+    3. there are few channels, or 16 does not divide their number.
+    4. the type is not float.
     """
 
     phase = "target"
@@ -195,11 +198,6 @@ class ConvWinogradPattern(_Winograd):
     What: Winograd's algorithm: 16 products for each tile, channel and result, where the window takes 36.
     Why: measured 0.6 to 0.9 of the time of onnxruntime's CPU kernel, whose products run at the speed of the processor. The
     transformed weights take 1.8 times the bytes; `max_growth` says whether they are stored, or computed when a session begins.
-    Refuses when:
-    1. the window is not 3 by 3, has gaps or moves by more than one, or the convolution has groups.
-    2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements take more than 64 MiB.
-    3. there are few channels, or 16 does not divide their number.
-    4. the type is not float.
     """
 
     priority = 1  # after the wide tiles
@@ -216,11 +214,6 @@ class ConvWinogradWidePattern(_Winograd):
     What: Winograd's algorithm: 36 products for each tile, channel and result, where the window takes 144.
     Why: measured 0.4 to 0.9 of the time of onnxruntime's CPU kernel. It errs by a millionth of the results, five times as much
     as the window. The transformed weights take 4 times the bytes: `max_growth` says whether they are stored.
-    Refuses when:
-    1. the window is not 3 by 3, has gaps or moves by more than one, or the convolution has groups.
-    2. the size of the image is unknown, there are fewer than 16 tiles, or its transformed elements take more than 64 MiB.
-    3. there are few channels, or 16 does not divide their number.
-    4. the type is not float.
     """
 
     exactness = "approximate"  # an infinity gives NaN in the other results of its tile, too

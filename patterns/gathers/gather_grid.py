@@ -5,7 +5,7 @@ from functools import partial
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._grids import Sizes, computed_sizes, counted_axis, grid_of, write_sizes
+from .._grids import Sizes, computed_sizes, counted_from_end, grid_of, write_sizes
 from .._nodes import is_op
 from .._shapes import is_given_size
 
@@ -79,11 +79,11 @@ class GatherGridPattern(_GatherGrid):
             product = g.node_before(rows)
             for row, factor in (product.input, product.input[::-1]) if is_op(product, "Mul") else ():
                 known = g.info(factor).data or g.get_ints(factor)
-                first, second = _axis(g, row, rank), _axis(g, place, rank)
+                first, second = counted_from_end(g, row), counted_from_end(g, place)
                 if first is None or second is None or known is None:
                     continue
                 if first < second and tuple(known) == (columns,):
-                    return first, second
+                    return rank + first, rank + second
         return None
 
     examples = Example.only(
@@ -143,10 +143,3 @@ class GatherNDGridPattern(_GatherGrid):
         "t = Concat <axis = -1> (f, a) y = GatherND(x, t) }",
         "<int64[1] o = {0}, int64[1] e = {1}> { n = Shape(p) u = Unsqueeze(x, e) y = Slice(u, o, n, o) }",
     )
-
-
-def _axis(g: GraphView, name: str, rank: int) -> int | None:
-    """The axis of a result of this rank along which an operand, which is broadcast, counts; None when it does not count."""
-    shape = g.try_infer_shape(name)
-    axis = None if shape is None else counted_axis(g, name, shape)
-    return None if axis is None or shape is None else axis + rank - len(shape)

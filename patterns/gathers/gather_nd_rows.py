@@ -32,15 +32,10 @@ class GatherNDRowsPattern(PatternOptimization):
             return self.none(node, msg="no Unsqueeze adds the last axis")
         return MatchResult(self, [node], replaced_by("Gather", node.input[0], above.input[0]))
 
-    examples = (
-        Example(
-            "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> "
-            "{ u = Unsqueeze(i, k) y = GatherND(x, u) }",
-            "{ y = Gather(x, i) }",
-            ranges=(("i", 0, 8),),
-        ),
-        Example(
-            "agraph (float[9,4] x) => (float[2,4] y) <int64[2,1] i = {3, -1}> { y = GatherND(x, i) }",
-            "<int64[2] i = {3, -1}> { y = Gather(x, i) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[9,4] x, int64[b] i) => (float[b,4] y) <int64[1] k = {-1}> { u = Unsqueeze(i, k) y = GatherND(x, u) }",
+        "{ y = Gather(x, i) }",
+        "agraph (float[9,4] x) => (float[2,4] y) <int64[2,1] i = {3, -1}> { y = GatherND(x, i) }",
+        "<int64[2] i = {3, -1}> { y = Gather(x, i) }",
+        ranges=(("i", 0, 8),),
     )

@@ -43,11 +43,9 @@ class GathersSplitPattern(PatternOptimization):
         return MatchResult(self, [*pieces, *known], partial(self._split, first.axis, places[0], outputs))
 
     def _place(self, g: GraphView, reader: Node | None) -> int | None:
-        if not is_op(reader, "Unsqueeze"):
-            return None
-        rank = g.info(reader.input[0]).rank
-        axes = reader.attribute.get("axes") if len(reader.input) < 2 else g.get_ints(reader.input[1])
-        return axes[0] % (rank + 1) if axes is not None and len(axes) == 1 and rank is not None else None
+        axes = g.get_argument(reader, "axes") if is_op(reader, "Unsqueeze") else None
+        rank = g.info(reader.output[0]).rank if reader is not None else None
+        return axes[0] % rank if rank and isinstance(axes, list) and len(axes) == 1 else None
 
     def _split(self, axis: int, place: int, outputs: list[str], g: PatternRewriter, *nodes: Node) -> list[Node]:
         whole = nodes[0].input[0]

@@ -1,6 +1,6 @@
 from onnx import TensorProto
 
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 _OPPOSITES = {"Greater": "LessOrEqual", "Less": "GreaterOrEqual", "GreaterOrEqual": "Less", "LessOrEqual": "Greater"}
 
@@ -18,16 +18,10 @@ class NotComparePattern(EasyPatternOptimization):
     operand_types = {"a": {TensorProto.INT32, TensorProto.INT64}}  # (1)
 
     def match_pattern(self, g: PatternBuilder, a: Symbol, b: Symbol) -> Symbol:
-        for op_type in ("Greater", "Less", "GreaterOrEqual"):
-            if g.option(op_type):
-                return g.op.Not(getattr(g.op, op_type)(a, b))
-        return g.op.Not(g.op.LessOrEqual(a, b))
+        return g.op.Not(getattr(g.op, g.choice("operator", *_OPPOSITES))(a, b))
 
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return m.derive(opposite=_OPPOSITES[m.nodes[0].op_type])
-
-    def apply_pattern(self, g: PatternRewriter, a: str, b: str, opposite: str) -> str:
-        return str(getattr(g.op, opposite)(a, b))
+    def apply_pattern(self, g: PatternRewriter, a: str, b: str, operator: str) -> str:
+        return str(getattr(g.op, _OPPOSITES[operator])(a, b))
 
     examples = Example.pairs(
         "agraph (int64[a,1] x, int64[b] z) => (bool[a,b] y) { t = Greater(x, z) y = Not(t) }",

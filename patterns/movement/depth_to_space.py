@@ -1,13 +1,12 @@
 """Blocks of an image moved into its channels, or out of them, by a Transpose between two Reshapes."""
 
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from xoptim.facts.info import Shape
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
 from .._proofs import reshapes_as_inferred
-
-_PERMS: Final = {"DCR": [0, 3, 4, 1, 5, 2], "CRD": [0, 1, 4, 2, 5, 3]}
 
 
 class DepthToSpacePattern(EasyPatternOptimization):
@@ -24,10 +23,11 @@ class DepthToSpacePattern(EasyPatternOptimization):
     phase = "specialize"
     min_opset = 11
     operator: ClassVar[str] = "DepthToSpace"
+    perms: ClassVar[Mapping[str, Sequence[int]]] = {"DCR": [0, 3, 4, 1, 5, 2], "CRD": [0, 1, 4, 2, 5, 3]}
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
-        mode = g.choice("mode", "DCR", "CRD")
-        return g.op.Reshape(g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=_PERMS[mode]), t, attributes=ANY)
+        perm = self.perms[g.choice("mode", *self.perms)]
+        return g.op.Reshape(g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=perm), t, attributes=ANY)
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
         """The shapes before and after the operator, and the block size, for the six axes in between."""
@@ -67,17 +67,10 @@ class SpaceToDepthPattern(DepthToSpacePattern):
 
     What: moves blocks into the channels by the operator for it.
     Why: measured to take 0.07 to 0.17 of the time on onnxruntime's CPU provider, whose Transpose of six axes is slow.
-    Refuses when:
-    1. a shape is unknown, or is not such a shape.
-    2. a computed size may be 0 at run time: it would copy another size in its place.
-    3. the provider has no kernel of the operator for the type.
     """
 
     operator = "SpaceToDepth"
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, s: Symbol, t: Symbol) -> Symbol:
-        g.choice("mode", "DCR")
-        return g.op.Reshape(g.op.Transpose(g.op.Reshape(x, s, attributes=ANY), perm=[0, 3, 5, 1, 2, 4]), t, attributes=ANY)
+    perms = {"DCR": [0, 3, 5, 1, 2, 4]}
 
     def shapes(self, m: Match, middle: Shape) -> tuple[Shape, Shape, Any]:
         """The shapes before and after the operator, and the block size, for the six axes in between."""

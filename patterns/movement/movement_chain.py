@@ -1,13 +1,11 @@
 from functools import partial
 
-import numpy as np
-
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL
 from xoptim.facts.info import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import permutation
-from .._shapes import inserted_ones, reshape_target
+from .._shapes import moved, movement_between
 from ._movement import MOVEMENTS, Link, Plan, chain_above, follow, may_be_one, may_come_first, plans
 
 _Steps = list[tuple[str, list[int]]]
@@ -55,8 +53,8 @@ class MovementChainPattern(PatternOptimization):
             return None
         if len(moves) == 2 and not may_be_one(g, moves, source, result):  # spares most pairs the search below
             return None
-        moved = follow(source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves])
-        for plan in plans(moved, source, result, len(moves) - 1) if moved is not None else ():  # (1) (3)
+        found = follow(source, [(permutation(g, node), g.get_shape(node.output[0])) for node in moves])
+        for plan in plans(found, source, result, len(moves) - 1) if found is not None else ():  # (1) (3)
             steps = self._steps(g, plan, source, result)
             if steps is not None:
                 return steps
@@ -64,19 +62,12 @@ class MovementChainPattern(PatternOptimization):
 
     def _steps(self, g: GraphView, plan: Plan, source: Shape, result: Shape) -> _Steps | None:
         middle = source if plan.before is None else plan.before
-        moved = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
-        before = [] if plan.before is None else [self._reshape(g, source, middle)]
-        after = [self._reshape(g, moved, result)] if plan.after else []
+        turned = middle if plan.perm is None else tuple(middle[axis] for axis in plan.perm)
+        before = [] if plan.before is None else [movement_between(g, source, middle)]
+        after = [movement_between(g, turned, result)] if plan.after else []
         steps = [*before, *([] if plan.perm is None else [("Transpose", plan.perm)]), *after]
         known = [step for step in steps if step is not None]
         return known if len(known) == len(steps) else None  # (3)
-
-    def _reshape(self, g: GraphView, source: Shape, result: Shape) -> tuple[str, list[int]] | None:
-        for op_type, axes in (("Unsqueeze", inserted_ones(source, result)), ("Squeeze", inserted_ones(result, source))):
-            if axes is not None:
-                return op_type, axes
-        target = reshape_target(g, source, result)
-        return None if target is None else ("Reshape", target)
 
     def _write(self, steps: _Steps, chain: list[Link], g: PatternRewriter, *nodes: Node) -> list[Node]:
         # Elementwise operators commute with movements, so all of them can come first.
@@ -87,10 +78,7 @@ class MovementChainPattern(PatternOptimization):
                 inputs[link.place] = name
                 name = getattr(g.op, link.node.op_type)(*inputs, **link.node.attribute)
         for op_type, numbers in steps:
-            if op_type == "Reshape":
-                name = g.op.Reshape(name, np.array(numbers, dtype=np.int64))
-            else:
-                name = getattr(g.op, op_type)(name, **{"perm" if op_type == "Transpose" else "axes": numbers})
+            name = moved(g, name, op_type, numbers)
         return [*g.created, g.make_node("Identity", [name], nodes[-1].output)]
 
     examples = Example.pairs(

@@ -22,9 +22,8 @@ class PadsAddPattern(EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, z: Symbol) -> Symbol:
         def padded(operand: Symbol, name: str) -> Symbol:
-            value = g.capture(f"{name}_value", lambda value: not value, optional=True)
-            axes = g.capture(f"{name}_axes", optional=True)
-            return g.op.Pad(operand, pads=g.capture(f"{name}_pads"), value=value, axes=axes)
+            value, axes = g.capture(f"{name}_value", lambda value: not value, optional=True), f"{name}_axes"
+            return g.op.Pad(operand, pads=g.capture(f"{name}_pads"), value=value, axes=g.capture(axes, optional=True))
 
         return g.op.Add(padded(x, "x"), padded(z, "z"))
 
@@ -34,12 +33,9 @@ class PadsAddPattern(EasyPatternOptimization):
         if axis is None or axis != other:  # (1)
             return self.none(m.nodes[0], msg="not padded along the same axis alone")
         lengths = size_along(g, m.x, axis), size_along(g, m.z, axis)
-        if not agree_elsewhere(g, (m.x, m.z), axis) or (
-            lengths != (start, after) if after else lengths != (end, before)
-        ):  # (2)
+        meet = lengths == ((start, after) if after else (end, before)) and not (before and after) and not (start and end)
+        if not meet or not agree_elsewhere(g, (m.x, m.z), axis):  # (2)
             return self.none(m.nodes[0], msg="lengths are not known, or the tensors overlap, or do not meet")
-        if (before and after) or (start and end):  # (2)
-            return self.none(m.nodes[0], msg="padded at both ends")
         return m.derive(parts=(m.x, m.z) if after else (m.z, m.x), axis=axis)
 
     def apply_pattern(self, g: PatternRewriter, parts: tuple[str, str], axis: int) -> str:

@@ -1,7 +1,4 @@
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-from xoptim.match.trace import Constant
-
-from .._folding import constant
+from xoptim.match import EasyPatternOptimization, Example, PatternBuilder, PatternRewriter, Symbol
 
 
 class ReshapeAllowzeroPattern(EasyPatternOptimization):
@@ -15,11 +12,8 @@ class ReshapeAllowzeroPattern(EasyPatternOptimization):
 
     min_opset = 14
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, sizes: Constant) -> Symbol:
-        return g.op.Reshape(x, sizes, allowzero=1)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return bool(constant(g, m.sizes).all()) or self.none(m.nodes[0], msg="a size is 0")  # (1)
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Reshape(x, g.constant("sizes", lambda sizes: sizes.all()), allowzero=1)  # (1)
 
     def apply_pattern(self, g: PatternRewriter, x: str, sizes: str) -> str:
         return g.op.Reshape(x, sizes)

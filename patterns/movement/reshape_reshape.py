@@ -65,12 +65,9 @@ class FlattenReshapePattern(ReshapeReshapePattern):
     """Reshape(Flatten(x), shape) → Reshape(x, shape), or x when it gets its shape back
 
     What: skips the matrix in between.
-    Why: one node less.
-    Refuses when:
-    1. as ReshapeReshape: the target may copy a size of the matrix.
     """
 
-    first = ("Flatten",)  # (1)
+    first = ("Flatten",)
 
     examples = Example.only(
         "agraph (float[a,4,6] x) => (float[b,2,3] y) <int64[3] s = {-1, 2, 3}> { t = Flatten(x) y = Reshape(t, s) }",
@@ -82,9 +79,6 @@ class UnsqueezeOrSqueezeReshapePattern(ReshapeReshapePattern):
     """Reshape(Squeeze(x), shape) or Reshape(Unsqueeze(x), shape) → Reshape(x, shape), or x when it gets its shape back
 
     What: skips the axes of size 1 in between.
-    Why: one node less.
-    Refuses when:
-    1. as ReshapeReshape: the target may copy a size that is in another place now.
     """
 
     first = ("Squeeze", "Unsqueeze")

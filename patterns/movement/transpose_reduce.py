@@ -1,10 +1,8 @@
-from functools import partial
-
 from xoptim.facts.dims import is_nonzero
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 from xoptim.match.axes import REDUCING, permutation, reduced_axes
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 
 
 class TransposeReducePattern(PatternOptimization):
@@ -35,12 +33,9 @@ class TransposeReducePattern(PatternOptimization):
         moved = sorted(perm[axis] for axis in axes)
         if remaining != sorted(remaining) or (node.get_attribute("keepdims") and set(moved) != axes):  # (2)
             return self.none(node, msg="the axes that remain are in another order")
-        return MatchResult(self, [node], partial(self._reduce, transpose.input[0], moved))
-
-    def _reduce(self, source: str, axes: list[int], g: PatternRewriter, node: Node) -> list[Node]:
         others = {key: value for key, value in node.attribute.items() if key not in ("axes", "axis")}
-        chosen = {"axis": axes[0]} if node.op_type.startswith("Arg") else {"axes": axes}
-        return [g.make_node_check_opset(node.op_type, [source], node.output, "", "", **others, **chosen)]
+        chosen = {"axis": moved[0]} if node.op_type.startswith("Arg") else {"axes": moved}
+        return MatchResult(self, [node], replaced_by(node.op_type, transpose.input[0], **others, **chosen))
 
     examples = Example.only(
         "agraph (float[2,3,4,5] x) => (float[2,4,5] y) <int64[1] k = {-1}> "

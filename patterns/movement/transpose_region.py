@@ -26,6 +26,7 @@ class TransposeRegionPattern(PatternOptimization):
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
        prevents integer kernels.
+    4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 
     phase = "target"  # after the fusions, which know one layout only
@@ -81,12 +82,6 @@ class TransposeRegionSumPattern(TransposeRegionPattern):
     Softmax, Resize, normalizations of the last axes, functions such as Cos and Log.
     Why: as there; onnxruntime permutes the operand of a Softmax along another axis than the last, which counts. The scan of
     Mamba, unrolled for 16 steps of 256 channels and 8 states, takes 0.30 of the time with its channels last.
-    Refuses when:
-    1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts by their runs of elements.
-    2. axes, pads or sizes of an operator are not constants: it ends the region.
-    3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
-       prevents integer kernels.
-    4. Resize would interpolate along other axes than the last two.
     """
 
     priority = 6

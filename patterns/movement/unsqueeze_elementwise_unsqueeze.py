@@ -4,7 +4,7 @@ from typing import NamedTuple
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._nodes import is_op
+from .._nodes import is_op, renamed
 from .._proofs import reshapes_as_inferred
 from .._shapes import inserted_ones
 
@@ -63,13 +63,9 @@ class UnsqueezeElementwiseUnsqueezePattern(PatternOptimization):
 
     def _joined(self, operand: str, first: Node, axes: list[int], g: PatternRewriter, *nodes: Node) -> list[Node]:
         *chain, last = nodes
-        made = [g.make_node_check_opset("Unsqueeze", [first.input[0]], g.unique_name(operand), axes=axes)]
-        for node in chain:
-            inputs = [made[-1].output[0] if name == operand else name for name in node.input]
-            outputs = [*last.output] if node is chain[-1] else [g.unique_name(node.output[0])]
-            operand = node.output[0]
-            made.append(g.make_node(node.op_type, inputs, outputs, **node.attribute))
-        return made
+        names = {name: g.unique_name(name) for name in (operand, *(node.output[0] for node in chain[:-1]))}
+        moved = g.make_node_check_opset("Unsqueeze", [first.input[0]], names[operand], axes=axes)
+        return [moved, *renamed(g, chain, {**names, chain[-1].output[0]: last.output[0]})]
 
     examples = Example.pairs(
         "agraph (bool[s,s] c, bool[b,s] m) => (bool[b,1,s,s] y) <int64[3] i = {0, 1, -1}, int64[4] j = {0, 1, 0, -1}> "

@@ -1,6 +1,7 @@
 """Operators whose constants or attributes make them change nothing."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -8,14 +9,17 @@ from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
+from .._axes import axis_of, size_along
 from .._folding import constant
 from .._parts import far
 from .._proofs import keeps_shape
-from .._shapes import same_dims
 
 
 class _IdentityOperator(EasyPatternOptimization):
-    """An operator whose result is its operand ``x``."""
+    """An operator whose result is its operand ``x``.
+
+    Why: it copies the whole tensor.
+    """
 
     def apply_pattern(self, g: PatternRewriter, x: str) -> str:
         return x
@@ -25,7 +29,6 @@ class BatchNormalizationPattern(_IdentityOperator):
     """BatchNormalization(x, scale, bias, mean, variance) → x when the parameters are neutral
 
     What: drops a normalization outside of training that multiplies by 1 and adds 0.
-    Why: it copies the whole tensor.
     Refuses when:
     1. the mean or the bias is not zero, or scale and deviation, as the type rounds them, do not cancel.
     """
@@ -55,7 +58,6 @@ class CastPattern(_IdentityOperator):
     """Cast(x, to=type of x) → x
 
     What: drops a cast that changes nothing.
-    Why: it copies the whole tensor.
     Refuses when:
     1. the type of x is unknown or another one.
     """
@@ -73,7 +75,6 @@ class DropoutPattern(_IdentityOperator):
     """Dropout(x) outside of training → x
 
     What: removes a Dropout that drops nothing.
-    Why: it copies the whole tensor.
     Refuses when:
     1. it trains, or may: the mode is an operand that is neither absent nor constantly false, and the ratio is not 0.
     2. the mask is read (the engine refuses a result that would be missing).
@@ -108,7 +109,6 @@ class IdentityClipPattern(_IdentityOperator):
     """Clip(x) between the ends of its type → x
 
     What: drops a Clip whose bounds include every value.
-    Why: it copies the whole tensor.
     Refuses when:
     1. the type is unknown, or a bound is inside the range of the type or not constant.
     2. a bound of floating-point numbers is left out: it then is the largest finite number, and cuts infinities.
@@ -131,7 +131,7 @@ class IdentityClipPattern(_IdentityOperator):
 
 
 class IdentityGatherPattern(_IdentityOperator):
-    """Gather(x, 0, 1, ..., n - 1) → x
+    """Gather(x, 0, 1, ..., n - 1) → x, and Gather(x, Range(0, n, 1)) → x, when the axis has n positions
 
     What: drops a Gather that takes every position of an axis in its place.
     Why: it copies the whole tensor, one slice at a time.
@@ -140,22 +140,29 @@ class IdentityGatherPattern(_IdentityOperator):
     2. the indices are not 0, 1, 2, ...
     """
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, indices: Constant) -> Symbol:
+    interior = "keep"
+    former_names = ("RangeGather",)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        indices = g.op.Range(0, g.symbol(), 1) if g.option("counted") else g.constant("indices")
         return g.op.Gather(x, indices, axis=g.capture("axis"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # The sizes first, because they cost nothing; then the indices.
-        shape, places = g.try_infer_shape(m.x), g.try_infer_shape(m.indices)
-        inside = shape is not None and -len(shape) <= m.axis < len(shape)
-        if shape is None or not inside or places != (shape[m.axis],):  # (1)
-            return self.none(m.nodes[0], msg="not as many indices as positions")
-        array = g.get_computed_constant(m.indices)
-        counts = array is not None and np.array_equal(array, np.arange(len(array)))
-        return counts or self.none(m.nodes[0], msg="the indices are not 0, 1, 2, ...")  # (2)
+        node, name = m.nodes[-1], m.nodes[-1].input[1]
+        size = size_along(g, m.x, axis_of(g, node))
+        if size is None or g.try_infer_shape(name) != (size,):  # (1)
+            return self.none(node, msg="not as many indices as positions")
+        array = None if m.counted else g.get_computed_constant(name)
+        counts = m.counted or (array is not None and np.array_equal(array, np.arange(len(array))))
+        return counts or self.none(node, msg="the indices are not 0, 1, 2, ...")  # (2)
 
-    examples = Example.only(
+    examples = Example.pairs(
         "agraph (float[a,3] x) => (float[a,3] y) <int64[3] i = {0, 1, 2}> { t = Gather <axis = -1> (x, i) y = Relu(t) }",
         "{ y = Relu(x) }",
+        "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
+        "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",
+        "{ y = Neg(x) }",
     )
 
 
@@ -163,7 +170,6 @@ class IdentityPadPattern(_IdentityOperator):
     """Pad(x, zeros) → x
 
     What: drops a Pad by nothing, in any mode.
-    Why: it copies the whole tensor.
     Refuses when:
     1. an amount is not 0 or not constant. (One that is taken away at one end and added at the other keeps the shape, too.)
     """
@@ -229,22 +235,25 @@ class IdentityResizePattern(_IdentityOperator):
 class IdentitySlicePattern(_IdentityOperator):
     """Slice(x) from the first to the last position → x
 
-    What: drops a Slice whose constant bounds take whole axes.
-    Why: it copies the whole tensor.
+    What: drops a Slice by steps of 1 whose bounds take whole axes, or whose result has the shape of x: all of x, then.
+    Why: it copies the whole tensor, and a chain that computes its bounds is left without a reader.
     Refuses when:
-    1. a step is not 1: a reversed axis keeps its size too.
-    2. an axis may lose elements. Bounds beyond any size take all; others are compared with the sizes, if these are known.
+    1. a step is not known to be 1: a reversed axis keeps its size too.
+    2. an axis may lose elements: a bound is within the size, and the shape changes or is unknown.
     """
 
+    former_names = ("ShapeBasedSlice",)
+
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        bounds = {"starts": g.capture("starts"), "ends": g.capture("ends")}
-        return g.op.Slice(x, axes=ANY, steps=g.capture("steps", optional=True), **bounds)
+        return g.op.Slice(x, attributes=ANY)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if any(step != 1 for step in m.steps or ()):  # (1)
-            return self.none(m.nodes[0], msg=lambda: f"the steps are {m.steps}")
-        everything = all(s == 0 or s <= -far(g) for s in m.starts) and all(e >= far(g) for e in m.ends)
-        return everything or keeps_shape(g, m.nodes[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
+        starts, ends, steps = (g.get_argument(m.nodes[0], name) for name in ("starts", "ends", "steps"))
+        if steps is not None and set(steps if isinstance(steps, list) else [0]) != {1}:  # (1)
+            return self.none(m.nodes[0], msg="the steps are not known to be 1")
+        known = isinstance(starts, list) and isinstance(ends, list)
+        everything = known and all(s == 0 or s <= -far(g) for s in starts) and all(e >= far(g) for e in ends)
+        return everything or g.same_shape(m.x, m.outputs[0]) or self.none(m.nodes[0], msg="it may take a part only")  # (2)
 
     examples = Example.pairs(
         "agraph (float[a,b] x) => (float[a,b] y) <int64[1] s = {0}, int64[1] e = {9223372036854775807}, "
@@ -253,6 +262,9 @@ class IdentitySlicePattern(_IdentityOperator):
         "agraph (float[a,3] x) => (float[a,3] y) <int64[1] s = {-3}, int64[1] e = {3}, int64[1] axes = {1}> "
         "{ t = Slice(x, s, e, axes) y = Relu(t) }",
         "{ y = Relu(x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] one = {1}> "
+        "{ d = Shape(x) n = Gather(d, one) s = Slice(x, zero, n, one) y = Neg(s) }",
+        "{ y = Neg(x) }",
     )
 
 
@@ -260,21 +272,14 @@ class IdentityTilePattern(_IdentityOperator):
     """Tile(x, ones) → x
 
     What: drops a Tile that takes everything once.
-    Why: it copies the whole tensor.
     Refuses when:
     1. a number of repetitions is not 1 or not constant.
     """
 
     min_opset = 6
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, repeats: Constant) -> Symbol:
-        return g.op.Tile(x, repeats)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # (1) there are none for a tensor of rank 0
-        repeats = g.get_ints(m.repeats)
-        once = repeats is not None and all(times == 1 for times in repeats)
-        return once or self.none(m.nodes[0], msg=lambda: f"the repetitions are {repeats}")
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Tile(x, g.constant("repeats", lambda repeats: (repeats == 1).all()))  # (1) none for a tensor of rank 0
 
     examples = Example.only(
         "agraph (float[a,b] x) => (float[a,b] y) <int64[2] r = {1, 1}> { t = Tile(x, r) y = Relu(t) }", "{ y = Relu(x) }"
@@ -285,7 +290,6 @@ class IdentityTransposePattern(_IdentityOperator):
     """Transpose(x), every axis in its place → x
 
     What: drops a Transpose that moves nothing.
-    Why: it copies the whole tensor.
     Refuses when:
     1. an axis moves, or the permutation is not written and the rank is unknown, so that its default is unknown.
     """
@@ -301,70 +305,10 @@ class IdentityTransposePattern(_IdentityOperator):
     )
 
 
-class RangeGatherPattern(_IdentityOperator):
-    """Gather(x, Range(0, n, 1)) → x, when the axis has n positions
-
-    What: drops a Gather that takes everything in its place.
-    Why: it copies the whole tensor.
-    Refuses when:
-    1. the size of the axis is not known to be n.
-    """
-
-    interior = "keep"
-    min_opset = 11
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, n: Symbol) -> Symbol:
-        return g.op.Gather(x, g.op.Range(0, n, 1), axis=g.capture("axis"))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        # The shape of the result of Range covers constants and symbols (1).
-        shape, counted = g.try_infer_shape(m.x), g.try_infer_shape(m.nodes[0].output[0])
-        inside = shape is not None and -len(shape) <= m.axis < len(shape)
-        fits = shape is not None and inside and counted == (shape[m.axis],)
-        return fits or self.none(m.nodes[1], msg="not as many positions as are counted")
-
-    examples = Example.only(
-        "agraph (float[a,b] x, bool[b] z) => (float[a,b] y) <int64 i = {0}, int64 j = {1}> "
-        "{ n = Size(z) r = Range(i, n, j) t = Gather <axis = -1> (x, r) y = Neg(t) }",
-        "{ y = Neg(x) }",
-    )
-
-
-class ShapeBasedSlicePattern(_IdentityOperator):
-    """Slice(x, ...) → x, when the shape stays
-
-    What: drops a Slice by steps of 1 whose result has the shape of x: all of x, then.
-    Why: it copies the whole tensor, and the chain that computes its bounds is left without a reader.
-    Refuses when:
-    1. a shape is unknown, or the two differ.
-    2. a step is not known to be 1: a reversed axis keeps its size too.
-    """
-
-    min_opset = 10
-
-    def match_pattern(
-        self, g: PatternBuilder, x: Symbol, starts: Symbol, ends: Symbol, axes: Optional, steps: Optional
-    ) -> Symbol:
-        return g.op.Slice(x, starts, ends, axes, steps)
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        if not same_dims(g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])):  # (1)
-            return self.none(m.nodes[0], msg="the shape changes or is unknown")
-        forward = not m.steps or set(g.get_ints(m.steps) or [0]) == {1}
-        return forward or self.none(m.nodes[0], msg="the steps are not known to be 1")  # (2)
-
-    examples = Example.only(
-        "agraph (float[a,b] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] one = {1}> "
-        "{ d = Shape(x) n = Gather(d, one) s = Slice(x, zero, n, one) y = Neg(s) }",
-        "{ y = Neg(x) }",
-    )
-
-
 class SplitOnePattern(_IdentityOperator):
     """Split(x) into one part → x
 
     What: drops a Split that does not split.
-    Why: it copies the whole tensor.
     Refuses when:
     1. there are other parts, even unread ones: the first one is not all of x then.
     """
@@ -389,4 +333,46 @@ class SplitOnePattern(_IdentityOperator):
             "{ y = Relu(x) }",
             opset=13,
         ),
+    )
+
+
+class _OneOperand(_IdentityOperator):
+    """One of some `operators`, with a single operand.
+
+    Refuses when:
+    1. there is another operand.
+    """
+
+    operators: ClassVar[tuple[str, ...]]
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return getattr(g.op, g.choice("operator", *self.operators))(x, attributes=ANY)  # (1)
+
+
+class ConcatOnePattern(_OneOperand):
+    """Concat(x) → x
+
+    What: drops a Concat with a single operand.
+    """
+
+    operators = ("Concat",)
+
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Concat <axis = -1> (x) y = Relu(t) }", "{ y = Relu(x) }"
+    )
+
+
+class VariadicOnePattern(_OneOperand):
+    """Sum(x), Mean(x), Max(x) or Min(x) → x
+
+    What: drops an operator that takes any number of operands and has one.
+    """
+
+    operators = ("Sum", "Max", "Min", "Mean")
+
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Sum(x) y = Relu(t) }",
+        "{ y = Relu(x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { t = Min(x) y = Relu(t) }",
+        "{ y = Relu(x) }",
     )

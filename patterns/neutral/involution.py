@@ -8,7 +8,12 @@ from .identity_operator import _IdentityOperator
 
 
 class _Involution(_IdentityOperator):
-    """An `operator` that is its own inverse."""
+    """An `operator` that is its own inverse.
+
+    Why: two passes over the tensor less.
+    Refuses when:
+    1. (never: the first one stays where something else reads it.)
+    """
 
     interior = "keep"
     operator: ClassVar[str]
@@ -21,9 +26,6 @@ class NegNegPattern(_Involution):
     """Neg(Neg(x)) → x
 
     What: drops a pair that cancels, bit for bit: the smallest integer is its own opposite both times.
-    Why: two passes over the tensor less.
-    Refuses when:
-    1. (never: the first one stays where something else reads it.)
     """
 
     operator = "Neg"
@@ -35,9 +37,6 @@ class NotNotPattern(_Involution):
     """Not(Not(x)) → x
 
     What: drops a pair that cancels.
-    Why: two passes over the tensor less.
-    Refuses when:
-    1. (never: the first one stays where something else reads it.)
     """
 
     operator = "Not"

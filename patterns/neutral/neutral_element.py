@@ -10,14 +10,6 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, Symbol
 
 from .identity_operator import _IdentityOperator
 
-_ABOUT = """
-
-What: drops an operation whose constant operand changes nothing.
-Why: each one reads and writes the whole tensor.
-Refuses when:
-1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
-"""
-
 
 class _NeutralElement(_IdentityOperator):
     """An operator whose constant operand leaves the other one unchanged.
@@ -25,6 +17,11 @@ class _NeutralElement(_IdentityOperator):
     Class attributes:
         operator: its name.
         element: the constant, a boolean for logical operators.
+
+    What: drops an operation whose constant operand changes nothing.
+    Why: each one reads and writes the whole tensor.
+    Refuses when:
+    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
     """
 
     operator: ClassVar[str]
@@ -34,8 +31,7 @@ class _NeutralElement(_IdentityOperator):
         return getattr(g.op, self.operator)(x, self.element)  # (1)
 
     def __init_subclass__(cls) -> None:
-        if cls.__doc__ and "What:" not in cls.__doc__:
-            cls.__doc__ += _ABOUT
+        super().__init_subclass__()
         kind, reader = ("bool", "Not") if isinstance(cls.element, bool) else ("float", "Neg")
         tensors = f"agraph ({kind}[a,b] x) => ({kind}[a,b] y)"
         cls.examples = (
@@ -50,9 +46,6 @@ class NeutralAddPattern(_NeutralElement):
     """x + 0 → x
 
     What: drops an operation whose constant operand changes nothing; at most the sign of a zero is lost, since -0 + 0 is 0.
-    Why: each one reads and writes the whole tensor.
-    Refuses when:
-    1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
     """
 
     exactness = "rounding"
@@ -62,8 +55,6 @@ class NeutralAddPattern(_NeutralElement):
 class NeutralSubPattern(_NeutralElement):
     """x - 0 → x
 
-    What: drops an operation whose constant operand changes nothing.
-    Why: each one reads and writes the whole tensor.
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
     2. the constant is -0: x - (-0) is x + 0, which makes 0 of -0.
@@ -93,8 +84,6 @@ class NeutralDivPattern(_NeutralElement):
 class NeutralPowPattern(_NeutralElement):
     """x ** 1 → x
 
-    What: drops an operation whose constant operand changes nothing.
-    Why: each one reads and writes the whole tensor.
     Refuses when:
     1. the constant may change the shape of the result by broadcasting (checked for all literals by the matcher).
     2. x has integers of 64 bits, or an unknown type: onnxruntime computes the power of integers with 53 bits.

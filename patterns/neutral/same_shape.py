@@ -43,7 +43,6 @@ class ExpandPattern(_SameShape):
     """Expand(x, shape of x) → x
 
     What: drops an Expand to a shape that x has already, ones included; the dimensions may be symbols.
-    Why: it copies the whole tensor.
     Refuses when:
     1. the shape is unknown, or an axis may be stretched.
     """
@@ -97,7 +96,6 @@ class IdentityReducePattern(_SameShape):
     """ReduceSum, ReduceMean, ReduceMax, ReduceMin or ReduceProd of x over axes of size 1 → x
 
     What: drops a reduction of single elements that keeps the axes, and one over no axis. Some kernels add up -0 alone to 0.
-    Why: it copies the whole tensor.
     Refuses when:
     1. the shape is unknown or changes: an axis that stays as it is although it was reduced had size 1.
     2. it is another reduction: a norm is not the element itself.

@@ -15,20 +15,10 @@ class _BatchNormalizationAffine(EasyPatternOptimization):
     exactness = "rounding"
     min_opset = 9
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        x: str,
-        scale: str | Array,
-        bias: Array,
-        m: str,
-        v: str,
-        attributes: dict[str, Any],
-        instance: bool,
-    ) -> str:
-        if instance:
-            return g.op.InstanceNormalization(x, scale, bias, **attributes)
-        return g.op.BatchNormalization(x, scale, bias, m, v, **attributes)
+    def apply_pattern(self, g: PatternRewriter, x: str, scale: str | Array, bias: Array, **others: Any) -> str:
+        if others["instance"]:
+            return g.op.InstanceNormalization(x, scale, bias, **others["attributes"])
+        return g.op.BatchNormalization(x, scale, bias, others["m"], others["v"], **others["attributes"])
 
 
 class BatchNormalizationAddPattern(_BatchNormalizationAffine):
@@ -78,18 +68,14 @@ class BatchNormalizationMulPattern(_BatchNormalizationAffine):
         scale = rounded(doubles(g, m.s) * factor, constant(g, m.s).dtype)  # (2)
         return m.derive(scale=scale, bias=rounded(doubles(g, m.o) * factor, constant(g, m.o).dtype, terms=()))  # (2)
 
-    examples = (
-        Example(
-            "agraph (float[n,2,h] x, float[2] m, float[2] v) => (float[n,2,h] y) <float[2] s = {1, 2}, "
-            "float[2] o = {3, 4}, float[2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Mul(t, c) }",
-            "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = BatchNormalization(x, s, o, m, v) }",
-            ranges=(("v", 0.5, 2.0),),
-        ),
-        Example(
-            "agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> "
-            "{ t = InstanceNormalization(x, s, o) y = Mul(t, c) }",
-            "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = InstanceNormalization(x, s, o) }",
-        ),
+    examples = Example.pairs(
+        "agraph (float[n,2,h] x, float[2] m, float[2] v) => (float[n,2,h] y) <float[2] s = {1, 2}, "
+        "float[2] o = {3, 4}, float[2,1] c = {2, 3}> { t = BatchNormalization(x, s, o, m, v) y = Mul(t, c) }",
+        "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = BatchNormalization(x, s, o, m, v) }",
+        "agraph (float[n,2,h] x) => (float[n,2,h] y) <float[2] s = {1, 2}, float[2] o = {3, 4}, float[2,1] c = {2, 3}> "
+        "{ t = InstanceNormalization(x, s, o) y = Mul(t, c) }",
+        "<float[2] s = {2, 6}, float[2] o = {6, 12}> { y = InstanceNormalization(x, s, o) }",
+        ranges=(("v", 0.5, 2.0),),
     )
 
 

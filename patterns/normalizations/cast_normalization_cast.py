@@ -12,11 +12,22 @@ from .._folding import Array, doubles, rounded
 
 
 class _CastNormalizationCast(EasyPatternOptimization):
-    """An `operator` with a scale, between casts."""
+    """An `operator` with a scale, between casts.
+
+    What: drops the casts around an operator that computes in 32 bits itself.
+    Why: each cast copies the whole tensor.
+    Refuses when:
+    1. the type of x is not a 16-bit float, or the second cast goes to another one.
+    2. the provider has no kernel for the type.
+    3. the scale leaves the range of the type.
+    """
 
     exactness = "rounding"
     operand_types = {"x": {TensorProto.FLOAT16, TensorProto.BFLOAT16}}  # (1)
     operator: ClassVar[str]
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
+        return self.between_casts(g, x, scale)
 
     def between_casts(self, g: PatternBuilder, x: Symbol, *parameters: Symbol | Constant | Optional) -> Symbol:
         """The operator in 32 bits, and what it is cast from and to."""
@@ -40,8 +51,6 @@ class _CastNormalizationCast(EasyPatternOptimization):
 class CastLayerNormalizationCastPattern(_CastNormalizationCast):
     """Cast(LayerNormalization(Cast(x, float), scale, bias), type of x) → LayerNormalization(x, scale, bias)
 
-    What: drops the casts around an operator that computes in 32 bits itself.
-    Why: each cast copies the whole tensor.
     Refuses when:
     1. the type of x is not a 16-bit float, or the second cast goes to another one.
     2. the provider has no kernel for the type.
@@ -56,7 +65,9 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
     constant_operands = ("bias",)  # (4)
     kernels = {"LayerNormalization": "x"}  # (2)
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Optional) -> Symbol:
+    def match_pattern(  # type: ignore[override]
+        self, g: PatternBuilder, x: Symbol, scale: Constant, bias: Optional
+    ) -> Symbol:
         return self.between_casts(g, x, scale, bias)
 
     examples = Example.only(
@@ -68,23 +79,12 @@ class CastLayerNormalizationCastPattern(_CastNormalizationCast):
 
 
 class CastRMSNormalizationCastPattern(_CastNormalizationCast):
-    """Cast(RMSNormalization(Cast(x, float), scale), type of x) → RMSNormalization(x, scale)
-
-    What: drops the casts around an operator that computes in 32 bits itself.
-    Why: each cast copies the whole tensor.
-    Refuses when:
-    1. the type of x is not a 16-bit float, or the second cast goes to another one.
-    2. the provider has no kernel for the type.
-    3. the scale leaves the range of the type.
-    """
+    """Cast(RMSNormalization(Cast(x, float), scale), type of x) → RMSNormalization(x, scale)"""
 
     phase = "specialize"
     operator = "RMSNormalization"
     kernels = {"RMSNormalization": "x"}  # (2)
     min_opset = 23
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
-        return self.between_casts(g, x, scale)
 
     examples = Example.only(
         "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> "
@@ -98,11 +98,6 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     """Cast(SimplifiedLayerNormalization(Cast(x, float), scale), type of x) → SimplifiedLayerNormalization(x, scale)
 
     What: drops the casts around an operator that computes in 32 bits itself, below operator set 23.
-    Why: each cast copies the whole tensor.
-    Refuses when:
-    1. the type of x is not a 16-bit float, or the second cast goes to another one.
-    2. the provider has no kernel for the type.
-    3. the scale leaves the range of the type.
     """
 
     phase = "target"
@@ -112,9 +107,6 @@ class CastSimplifiedLayerNormalizationCastPattern(_CastNormalizationCast):
     max_opset = 22
     tags = ("onnxruntime",)
     unchecked = ("SimplifiedLayerNormalization",)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Constant) -> Symbol:
-        return self.between_casts(g, x, scale)
 
     examples = Example.only(
         "agraph (float16[a,2] x) => (float16[a,2] y) <float[2] s = {2, 3}> { w = Cast <to = 1> (x) "

@@ -92,7 +92,16 @@ class _DistanceFormula(_NormalizationFormula):
 
 
 class _LayerNormalization(_DistanceFormula):
-    """The formulas of LayerNormalization."""
+    """The formulas of LayerNormalization.
+
+    Refuses when:
+    1. the means are not both over the last axes, one of these may be empty, which onnxruntime's kernel refuses, or their
+       lengths are not known below operator set 15: the scale needs a Shape of them.
+    2. epsilon is not a positive number; without it equal numbers give NaN or not, depending on how the means are rounded.
+    3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
+    4. scale and bias, where they come in between, do not have the shape of the last axes, or the scale is not a constant of
+       moderate size.
+    """
 
     operator = "LayerNormalization"
 
@@ -121,12 +130,6 @@ class LayerNormalizationPattern(_LayerNormalization):
     What: one operator instead of seven; other patterns merge the factor and the shift of the result into it. The same for
     x · a + (bias - mean · a) with a = scale / √(...), as TensorFlow writes it.
     Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the means are not both over the last axes, or one of these may be empty, which onnxruntime's kernel refuses.
-    2. epsilon is not a positive number; without it equal numbers give NaN or not, depending on how the means are rounded.
-    3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
-    4. scale and bias, where they come in between, do not have the shape of the last axes, or the scale is not a constant of
-       moderate size.
     """
 
     phase = "specialize"
@@ -162,13 +165,6 @@ class LayerNormalizationOrtPattern(_LayerNormalization):
     from operator set 17 on: other runtimes and ``onnx.checker`` do not support it in older ones.
     Why: measured 2 to 3.5 times faster on onnxruntime's CPU provider, where onnxruntime does not make it itself; and
     `LayerNormalizationRowPattern` needs it.
-    Refuses when:
-    1. the means are not both over the last axes, one of these may be empty, which onnxruntime's kernel refuses, or their
-       lengths are not known below operator set 15: the scale needs a Shape of them.
-    2. epsilon is not a positive number.
-    3. the provider has no kernel of LayerNormalization for the type, or the operator would compute in less than its precision.
-    4. scale and bias, where they come in between, do not have the shape of the last axes, or the scale is not a constant of
-       moderate size.
     """
 
     phase = "specialize"
@@ -239,7 +235,14 @@ class InstanceNormalizationPattern(_DistanceFormula):
 
 
 class _MeanSquareFormula(_NormalizationFormula):
-    """The formula of an `operator` that divides by the root of the mean square."""
+    """The formula of an `operator` that divides by the root of the mean square.
+
+    Refuses when:
+    1. the mean is not over the last axes, one of these may be empty, which onnxruntime's kernel refuses, or their lengths
+       are not known below operator set 15: the scale needs a Shape of them.
+    2. epsilon is there, but is not a positive number.
+    3. the provider has no kernel for the type, or the operator would compute in less than its precision.
+    """
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, epsilon: Scalar) -> Symbol:
         variance = self.mean_square(g, x)
@@ -251,10 +254,6 @@ class RMSNormalizationPattern(_MeanSquareFormula):
 
     What: one operator instead of six, with or without epsilon; `RMSNormalizationMulPattern` merges a factor of the result.
     Why: measured 2.3 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the mean is not over the last axes, or one of these may be empty, which onnxruntime's kernel refuses.
-    2. epsilon is there, but is not a positive number.
-    3. the provider has no kernel for the type, or the operator would compute in less than its precision.
     """
 
     phase = "specialize"
@@ -287,11 +286,6 @@ class SimplifiedLayerNormalizationPattern(_MeanSquareFormula):
     belongs to onnxruntime, although its domain is the standard one: other runtimes and ``onnx.checker`` do not support it.
     From operator set 23 on RMSNormalization replaces it.
     Why: measured 2.3 times faster on onnxruntime's CPU provider.
-    Refuses when:
-    1. the mean is not over the last axes, one of these may be empty, which onnxruntime's kernel refuses, or their lengths
-       are not known below operator set 15: the scale needs a Shape of them.
-    2. epsilon is there, but is not a positive number.
-    3. the provider has no kernel for the type, or the operator would compute in less than its precision.
     """
 
     phase = "target"

@@ -9,10 +9,30 @@ from ._trailing import multiplied, same_trailing
 
 
 class _NormalizationScale(EasyPatternOptimization):
-    """A normalization by an `operator` that has a scale, times a factor."""
+    """A normalization by an `operator` that has a scale, times a factor.
+
+    What: multiplies while the tensor is normalized.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
+    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
+       product leaves the range of the type.
+    """
 
     exactness = "rounding"
     operator: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        start, normalize = "agraph (float[a,2] x", f"{cls.operator} <axis = -1, epsilon = 0.001>"
+        cls.examples = Example.pairs(
+            f"{start}) => (float[a,2] y) <float[2] s = {{2, 3}}, float[1,2] f = {{4, 5}}> "
+            f"{{ t = {normalize} (x, s) y = Mul(f, t) }}",
+            f"<float[2] s = {{8, 15}}> {{ y = {normalize} (x, s) }}",
+            f"{start}, float[2] f) => (float[a,2] y) <float[2] s = {{1, 1}}> {{ t = {normalize} (x, s) y = Mul(t, f) }}",
+            f"{{ y = {normalize} (x, f) }}",
+            opset=max(18, cls.min_opset),
+        )
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol, factor: Symbol) -> Symbol:
         return g.op.Mul(getattr(g.op, self.operator)(x, scale, attributes=g.capture("attributes")), factor)  # (3)
@@ -29,8 +49,6 @@ class _NormalizationScale(EasyPatternOptimization):
 class LayerNormalizationScalePattern(_NormalizationScale):
     """LayerNormalization(x, scale) · factor → LayerNormalization(x, scale · factor)
 
-    What: multiplies while the tensor is normalized.
-    Why: saves one pass over the tensor.
     Refuses when:
     1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
     2. the scale is not constant, or the factor is not constant and the scale not 1, or a
@@ -42,51 +60,19 @@ class LayerNormalizationScalePattern(_NormalizationScale):
     operator = "LayerNormalization"
     min_opset = 7
 
-    examples = Example.pairs(
-        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
-        "{ t = LayerNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
-        "<float[2] s = {8, 15}> { y = LayerNormalization <epsilon = 0.001> (x, s) }",
-        "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-        "{ t = LayerNormalization(x, s) y = Mul(t, f) }",
-        "{ y = LayerNormalization(x, f) }",
-    )
-
 
 class RMSNormalizationMulPattern(_NormalizationScale):
-    """RMSNormalization(x, scale) · factor → RMSNormalization(x, scale · factor)
-
-    What: multiplies while the tensor is normalized.
-    Why: saves one pass over the tensor.
-    Refuses when:
-    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
-    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
-       product leaves the range of the type.
-    """
+    """RMSNormalization(x, scale) · factor → RMSNormalization(x, scale · factor)"""
 
     phase = "specialize"
     operator = "RMSNormalization"
     min_opset = 23
-
-    examples = Example.pairs(
-        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[2] f = {4, 5}> "
-        "{ t = RMSNormalization <epsilon = 0.001> (x, s) y = Mul(f, t) }",
-        "<float[2] s = {8, 15}> { y = RMSNormalization <epsilon = 0.001> (x, s) }",
-        "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-        "{ t = RMSNormalization(x, s) y = Mul(t, f) }",
-        "{ y = RMSNormalization(x, f) }",
-        opset=23,
-    )
 
 
 class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
     """SimplifiedLayerNormalization(x, scale) · factor → SimplifiedLayerNormalization(x, scale · factor)
 
     What: multiplies while the tensor is normalized, by the operator that onnxruntime has below operator set 23.
-    Why: saves one pass over the tensor.
-    Refuses when:
-    1. the factor does not have the shape of the scale, and is not a constant that broadcasts to it.
-    2. the scale is not constant, or the factor is not constant and the scale not 1, or a
-       product leaves the range of the type.
     """
 
     phase = "target"
@@ -95,12 +81,3 @@ class SimplifiedLayerNormalizationMulPattern(_NormalizationScale):
     max_opset = 22
     tags = ("onnxruntime",)
     unchecked = ("SimplifiedLayerNormalization",)
-
-    examples = Example.pairs(
-        "agraph (float[a,2] x) => (float[a,2] y) <float[2] s = {2, 3}, float[1,2] f = {4, 5}> "
-        "{ t = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) y = Mul(t, f) }",
-        "<float[2] s = {8, 15}> { y = SimplifiedLayerNormalization <epsilon = 0.001> (x, s) }",
-        "agraph (float[a,2] x, float[2] f) => (float[a,2] y) <float[2] s = {1, 1}> "
-        "{ t = SimplifiedLayerNormalization <axis = -1> (x, s) y = Mul(t, f) }",
-        "{ y = SimplifiedLayerNormalization <axis = -1> (x, f) }",
-    )

@@ -38,10 +38,8 @@ class UnitNormalizationPattern(EasyPatternOptimization):
         axes, rank = (m.axis,) if m.operator else m.axes, g.info(m.x).rank
         if len(axes) != 1 or axes[0] not in (-1, (rank or 0) - 1):  # (2)
             return self.none(m.nodes[0], msg="the length is not the one along the last axis")
-        wanted = f"--assume 'unit({m.x})' says so of an input"
-        return g.assumes("unit", m.x) or self.none(
-            m.nodes[0], msg=f"the vectors may have other lengths than 1: {wanted}"
-        )  # (1)
+        other = f"the vectors may have other lengths than 1: --assume 'unit({m.x})' says so of an input"
+        return g.assumes("unit", m.x) or self.none(m.nodes[0], msg=other)  # (1)
 
     def apply_pattern(self, g: object, x: str) -> str:
         return x

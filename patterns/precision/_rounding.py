@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
@@ -82,6 +83,14 @@ def columns_to_int8(weights: Array, least: Array | float = 0.0) -> Rounded:
     scales = np.maximum(np.abs(weights).max(axis=0, initial=0) / np.float32(INT8_ENDS[1]), least).astype(np.float32)
     scales[scales < np.finfo(np.float32).tiny] = 1  # a column of zeros
     return Rounded(_quantizers.quantize_nparray(TensorProto.INT8, weights, scales, np.int64(0), *INT8_ENDS), scales)
+
+
+def rows_to_int8(weights: Array) -> Rounded:
+    """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each row, which bfloat16 holds: of shape (rows, 1)."""
+    least = np.abs(weights).max(axis=1, initial=0) / np.float32(INT8_ENDS[1])
+    upper = (least.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)).view(np.float32)  # rounded up
+    found = columns_to_int8(weights.T, upper)
+    return Rounded(np.ascontiguousarray(found.integers.T), found.scales[:, None].astype(ml_dtypes.bfloat16))
 
 
 def blocks_to_int4(weights: Array, block: int) -> Blocks:

@@ -17,7 +17,7 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOC
 
 
 class Int4TablePattern(_RoundedTable):
-    """Gather(w, i) → com.microsoft.GatherBlockQuantized(w4, i, s, z)
+    """Gather(w, i) → com.microsoft.GatherBlockQuantized(Reshape(w4), i, s, z)
 
     What: rounds a table, such as the embedding of a vocabulary, to 4 bits, with a scale and a zero point for each 32
     numbers of a row. Only where operators of onnxruntime are included: Gather of ONNX reads no integers of 4 bits.
@@ -43,7 +43,8 @@ class Int4TablePattern(_RoundedTable):
 
     def apply_pattern(self, g: PatternRewriter, w: str, i: str, table: Array) -> str:
         found = blocks_to_int4(table.T, _BLOCK)
-        integers = g.make_initializer("", packed(found.integers.T, 4), source=w)
+        blocks = packed(found.integers.T, 4).reshape(len(table), -1, _BLOCK // 2)  # as `Int4TurnedWeights` stores them
+        integers = g.op.Reshape(g.make_initializer("", blocks, source=w), [len(table), table.shape[1] // 2])
         scales = g.make_initializer("", np.ascontiguousarray(found.scales.T), source=f"{w}_scales")
         zeros = g.make_initializer("", packed(found.zeros.T, 4), source=f"{w}_zeros")
         axes = {"gather_axis": 0, "quantize_axis": 1}
@@ -52,10 +53,11 @@ class Int4TablePattern(_RoundedTable):
     examples = (
         Example(
             f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_FLOATS}}}> {{ y = Gather(w, i) }}",
-            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},16] w = {{{_PACKED}}}, "
-            f"float[{ROWS},1] s = {{{_SCALES}}}, uint8[{ROWS},1] z = {{{_ZEROS}}}> "
-            "{ y = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 32, gather_axis = 0, quantize_axis = 1> "
-            "(w, i, s, z) }",
+            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},1,16] w = {{{_PACKED}}}, "
+            f"float[{ROWS},1] s = {{{_SCALES}}}, uint8[{ROWS},1] z = {{{_ZEROS}}}, int64[2] k = {{{ROWS}, 16}}> "
+            "{ t = Reshape(w, k) "
+            "y = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 32, gather_axis = 0, quantize_axis = 1> "
+            "(t, i, s, z) }",
             opset=13,
             ranges=(("i", -ROWS, ROWS - 1),),
         ),

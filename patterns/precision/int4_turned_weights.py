@@ -13,7 +13,7 @@ _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, _BLOCK, 2))
 
 
 class Int4TurnedWeightsPattern(_RoundedProduct):
-    """MatMul(x, Transpose(w)) → com.microsoft.MatMulNBits(x, Reshape(w4), s, z), and so for Gemm(x, w, transB=1)
+    """MatMul(x, Transpose(w)) → com.microsoft.MatMulNBits(x, w4, s, z), and so for Gemm(x, w, transB=1)
 
     What: rounds constant weights to 4 bits that are stored with a row for each column of the product, as the table of a
     vocabulary is: in the same blocks as `Int4Table`, so that a table that is read by rows, too, is stored once. Only where
@@ -42,17 +42,17 @@ class Int4TurnedWeightsPattern(_RoundedProduct):
 
     def computed(self, g: PatternRewriter, x: str, found: Product) -> str:
         numbers = blocks_to_int4(found.matrix(g), _BLOCK)
-        integers = g.make_initializer("", packed(numbers.integers.T, 4), source=found.weights)
+        blocks = packed(numbers.integers.T, 4).reshape(found.columns, found.terms // _BLOCK, _BLOCK // 2)
+        integers = g.make_initializer("", blocks, source=found.weights)
         scales = g.make_initializer("", numbers.scales.T.copy(), source=f"{found.weights}_scales")
         zeros = g.make_initializer("", packed(numbers.zeros.T, 4), source=f"{found.weights}_zeros")
-        blocks = g.op.Reshape(integers, [found.columns, found.terms // _BLOCK, _BLOCK // 2])
         sizes = {"K": found.terms, "N": found.columns, "bits": 4, "block_size": _BLOCK}
-        return g.op.MatMulNBits(x, blocks, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes)
+        return g.op.MatMulNBits(x, integers, scales, zeros, accuracy_level=4, domain="com.microsoft", **sizes)
 
     examples = Example.only(
         f"agraph (float[n,32] x) => (float[n,1] y) <float[1,32] w = {{{_ROW}}}> {{ y = Gemm <transB = 1> (x, w) }}",
-        f"agraph (float[n,32] x) => (float[n,1] y) <uint8[1,16] w = {{{_PACKED}}}, float[1,1] s = {{1.0}}, "
-        "uint8[1,1] z = {8}, int64[3] k = {1, 1, 16}> { b = Reshape(w, k) y = com.microsoft.MatMulNBits "
-        "<K = 32, N = 1, bits = 4, block_size = 32, accuracy_level = 4> (x, b, s, z) }",
+        f"agraph (float[n,32] x) => (float[n,1] y) <uint8[1,1,16] w = {{{_PACKED}}}, float[1,1] s = {{1.0}}, "
+        "uint8[1,1] z = {8}> { y = com.microsoft.MatMulNBits "
+        "<K = 32, N = 1, bits = 4, block_size = 32, accuracy_level = 4> (x, w, s, z) }",
         opset=21,
     )

@@ -9,6 +9,7 @@ from xoptim.facts.kernels import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
 from xoptim.match.rounding import Numbers, RangedPattern
 
+from .._bits import are_moderate
 from .._folding import Array, constant
 from .._nodes import is_op
 from ._rounding import LARGEST, Rounded, Steps, columns_to_int8, is_roundable, steps
@@ -36,7 +37,8 @@ class Int8LayerPattern(RangedPattern):
     Refuses when:
     1. a tensor is constant or not of 32-bit floats, or weights and bias are not constants that are finite.
     2. it is the operator before an activation that is rounded, or an activation of something else.
-    3. the range of a tensor is not known, or one point, or leaves the type.
+    3. the range of a tensor is not known, or one point, or leaves the type; or the one of the result is so small that a step
+       of what is read is more than 2^8 of its steps.
     4. the provider has no kernel that quantizes.
     """
 
@@ -68,6 +70,10 @@ class Int8LayerPattern(RangedPattern):
         stored = _weights(g, layer, known[0], means) if layer.op_type in self.operators else []
         if stored is None:  # (1)
             return self.none(layer, msg="weights that do not fit")
+        *read, result = (each.scale for each in known)
+        scales = [*read, *(each.scales for each in stored[:1]), result]
+        if not are_moderate(scales, is_product=bool(stored) or layer.op_type == "Mul"):  # (3)
+            return self.none(node, msg="the result changes so little that the kernels do not compute it")
         return MatchResult(self, [layer] if layer is node else [layer, node], partial(self._replace, known, stored))
 
     def _steps(self, g: GraphView, name: str) -> Steps | None:

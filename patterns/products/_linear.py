@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from xoptim.facts.families import MOVING
 from xoptim.match import GraphView, Node
 
 from .._nodes import is_op
 
-MOVING: Final = frozenset(
-    ("Expand", "Flatten", "Gather", "Neg", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
-)
+LINEAR: Final = MOVING - {"Identity"} | {"Neg"}
 """Operators that are linear in their first operand; the others are not numbers that are moved."""
 _LARGEST: Final = 24
 """Most nodes that are followed."""
@@ -66,7 +65,7 @@ def _followed(g: GraphView, name: str, before: Linear) -> Linear | Node | None:
         return before
     if node is None or node.domain or len(before.places) == _LARGEST:
         return node
-    if node.op_type in MOVING or node.op_type == "RotaryEmbedding":
+    if node.op_type in LINEAR or node.op_type == "RotaryEmbedding":
         return _followed(g, node.input[0], before.followed(node, range(1)))
     if node.op_type in ("Add", "Sub", "Concat"):
         found: Linear | Node | None = before.followed(node, range(len(node.input)))

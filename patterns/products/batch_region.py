@@ -2,8 +2,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from xoptim.facts.dims import product
 from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.info import Shape
@@ -13,7 +11,7 @@ from xoptim.match.regions import Carried, Region, region_above
 
 from .._nodes import is_op
 from .._proofs import reshapes_as_inferred
-from .._shapes import inserted_ones, reshape_target
+from .._shapes import moved, movement_between
 
 _LARGEST: Final = 32
 """Most nodes of a region."""
@@ -93,18 +91,12 @@ def _entry(g: GraphView, node: Node | None, batch: Shape) -> _Entry | None:
     wanted = (*batch, *result[1:])
     if source == wanted:
         return node.input[0], "", []
-    axes, target = inserted_ones(source, wanted), reshape_target(g, source, wanted)
-    if axes is not None:
-        return node.input[0], "Unsqueeze", axes
-    return None if target is None else (node.input[0], "Reshape", target)
+    found = movement_between(g, source, wanted)
+    return None if found is None else (node.input[0], *found)
 
 
 def _write(region: Region, entries: Mapping[str, _Entry], g: PatternRewriter, *nodes: Node) -> list[Node]:
     names: dict[str, str] = {}
     for name, (source, op_type, numbers) in entries.items():
-        names[name] = source
-        if op_type:
-            split = {"axes": numbers} if op_type == "Unsqueeze" else {}
-            targets = [] if split else [np.array(numbers, np.int64)]
-            names[name] = getattr(g.op, op_type)(source, *targets, **split)
+        names[name] = moved(g, source, op_type, numbers) if op_type else source
     return [*g.created, *region.written(g, names, {nodes[-1].input[0]: nodes[-1].output})]

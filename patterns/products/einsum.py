@@ -13,6 +13,15 @@ class _Einsum(EasyPatternOptimization):
     tags = ("einsum",)
 
 
+class _TwoOperands(_Einsum):
+    """An Einsum of two tensors."""
+
+    exactness = "rounding"  # in a product without sum, of the sign of zero
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
+        return g.op.Einsum(x, y, equation=g.capture("equation"))
+
+
 class EinsumDensePattern(_Einsum):
     """Einsum(x, w, "bqhk,hkd->bqd") → MatMul(Reshape(x), w')
 
@@ -70,7 +79,7 @@ class EinsumDensePattern(_Einsum):
     )
 
 
-class EinsumMatMulPattern(_Einsum):
+class EinsumMatMulPattern(_TwoOperands):
     """Einsum(x, y, "bqd,bkd->bqk") → MatMul(x, Transpose(y))
 
     What: a product that sums one axis, with a permutation and axes of length 1 where they are needed.
@@ -83,12 +92,8 @@ class EinsumMatMulPattern(_Einsum):
     4. the provider has no kernel of MatMul for the type.
     """
 
-    exactness = "rounding"
     priority = 1
     kernels = {"MatMul": "x"}  # (4)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
-        return g.op.Einsum(x, y, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         names, found = (m.x, m.y), parse(m.equation, 2)
@@ -126,7 +131,7 @@ class EinsumMatMulPattern(_Einsum):
     )
 
 
-class EinsumMulPattern(_Einsum):
+class EinsumMulPattern(_TwoOperands):
     """Einsum(x, y, "bi,bj->bij") → Unsqueeze(x) · Unsqueeze(y)
 
     What: an outer or elementwise product.
@@ -137,11 +142,7 @@ class EinsumMulPattern(_Einsum):
     3. the provider has no kernel of Mul for the type.
     """
 
-    exactness = "rounding"  # the sign of zero may differ
     kernels = {"Mul": "x"}  # (3)
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
-        return g.op.Einsum(x, y, equation=g.capture("equation"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         found = parse(m.equation, 2)

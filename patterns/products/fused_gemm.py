@@ -10,9 +10,6 @@ class FusedGemmPattern(_FusedActivation):
 
     What: the same for LeakyRelu, Elu, Selu, Sigmoid, Tanh, HardSigmoid, Softplus, Softsign and ThresholdedRelu.
     Why: one node less where onnxruntime's own optimizer is off; otherwise it makes the same operator.
-    Refuses when:
-    1. a parameter of the activation is not known.
-    2. the provider has no kernel for the type.
     """
 
     exactness = "rounding"

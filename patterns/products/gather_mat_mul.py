@@ -8,7 +8,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 
 from .._axes import axis_of
 from .._nodes import is_op
-from ._rows import LEAST, elements, times_transposed, why_not
+from ._products import LEAST, elements, times_transposed, why_not
 
 _SAMPLES: Final = 61
 """Rows and columns that are compared before all of them are."""

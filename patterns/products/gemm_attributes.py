@@ -5,7 +5,7 @@ from typing import Any
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Scalar, Symbol
 
-from .._factors import scaled
+from .._folding import scaled
 from ._products import contracts
 
 

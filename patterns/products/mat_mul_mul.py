@@ -6,7 +6,8 @@ from xoptim.facts.dtypes import is_float, numpy_dtype
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._folding import Array, doubles, is_moderate, rounded
-from ._linear import MOVING, Linear, linear_above
+from .._nodes import renamed
+from ._linear import LINEAR, Linear, linear_above
 
 
 class MatMulMulPattern(PatternOptimization):
@@ -23,7 +24,7 @@ class MatMulMulPattern(PatternOptimization):
     """
 
     anchors = ("Mul", "Div")
-    near = ("MatMul", "Add", "Sub", "Concat", "RotaryEmbedding", *sorted(MOVING))
+    near = ("MatMul", "Add", "Sub", "Concat", "RotaryEmbedding", *sorted(LINEAR))
     phase = "target"
     priority = 9
     exactness = "rounding"
@@ -63,14 +64,9 @@ class MatMulMulPattern(PatternOptimization):
     def _write(self, result: str, scaled: dict[str, Array], g: PatternRewriter, *nodes: Node) -> list[Node]:
         """The same nodes but the last one, in order, with the scaled parameters."""
         *layer, product = nodes
-        renamed = {name: g.make_initializer("scaled", array) for name, array in scaled.items()}
-        made: list[Node] = []
-        for node in layer:
-            inputs = [renamed.get(name, name) for name in node.input]
-            renamed |= {name: g.unique_name(name) for name in node.output if name}
-            renamed[result] = product.output[0]
-            made.append(g.make_node(node.op_type, inputs, [renamed.get(name, name) for name in node.output], **node.attribute))
-        return made
+        names = {name: g.make_initializer("scaled", array) for name, array in scaled.items()}
+        names |= {name: g.unique_name(name) for node in layer for name in node.output if name}
+        return renamed(g, layer, {**names, result: product.output[0]})
 
     examples = Example.pairs(
         "agraph (float[a,b,2] x) => (float[a,b,2,2] y) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "

@@ -1,5 +1,5 @@
-from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -47,9 +47,9 @@ class MatMulSplitPattern(PatternOptimization):
         if not columns.size or len(parts) < len(biases):  # (4)
             return self.none(node, msg="a bias that is not one number for each column, or for all")
         weight = constant(g, product.input[1]).take(columns, place)
-        kept = [known[part] for part in read]
+        outputs, split = [node.output[part] for part in read], {"axis": axis, "split": [known[part] for part in read]}
         nodes = [each for each in (product, added, node) if each is not None]
-        return MatchResult(self, nodes, partial(self._write, weight, parts, [node.output[part] for part in read], kept, axis))
+        return MatchResult(self, nodes, partial(self._write, [weight, *parts], outputs, split))
 
     def _added(self, g: GraphView, added: Node) -> Node | None:
         """The product to which a constant is added."""
@@ -78,23 +78,15 @@ class MatMulSplitPattern(PatternOptimization):
         return constant(g, name).take(columns, -1) if shape[-1] == width else None
 
     def _write(
-        self,
-        weight: Array,
-        biases: Sequence[Array],
-        outputs: Sequence[str],
-        sizes: Sequence[int],
-        axis: int,
-        g: PatternRewriter,
-        product: Node,
-        *following: Node,
+        self, constants: list[Array], outputs: list[str], split: dict[str, Any], g: PatternRewriter, product: Node, *_: Node
     ) -> list[Node]:
-        own = len(product.input) - 2
-        y = getattr(g.op, product.op_type)(product.input[0], weight, *biases[:own], **product.attribute)
-        for bias in biases[own:]:
+        own = len(product.input) - 1
+        y = getattr(g.op, product.op_type)(product.input[0], *constants[:own], **product.attribute)
+        for bias in constants[own:]:
             y = g.op.Add(y, bias)
         if len(outputs) == 1:
             return [*g.created, g.make_node("Identity", [y], outputs)]
-        return [*g.created, g.make_node_check_opset("Split", [y], outputs, axis=axis, split=sizes)]
+        return [*g.created, g.make_node_check_opset("Split", [y], outputs, **split)]
 
     examples = Example.pairs(
         "agraph (float[a,b,2] x) => (float[a,b,1] y, float[a,b,1] z) <float[2,4] w = {1, 2, 3, 4, 5, 6, 7, 8}, "

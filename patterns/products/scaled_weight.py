@@ -83,12 +83,9 @@ class MatMulReshapeBatchNormalizationPattern(_ScaledWeight):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, t: Symbol) -> Symbol:
         y = g.op.MatMul(x, w)
-        y = (
-            g.op.Flatten(y, axis=g.capture("axis"))
-            if g.option("flat")
-            else g.op.Reshape(y, t, allowzero=g.capture("allowzero"))
-        )
-        return fixed_normalization(g, y)
+        if g.option("flat"):
+            return fixed_normalization(g, g.op.Flatten(y, axis=g.capture("axis")))
+        return fixed_normalization(g, g.op.Reshape(y, t, allowzero=g.capture("allowzero")))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         # The columns stay in place when all axes but the last are merged.

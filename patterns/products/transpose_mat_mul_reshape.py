@@ -1,6 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._rows import LEAST, elements, times_transposed, why_not
+from ._products import LEAST, elements, times_transposed, why_not
 
 
 class TransposeMatMulReshapePattern(EasyPatternOptimization):

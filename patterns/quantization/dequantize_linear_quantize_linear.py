@@ -1,16 +1,15 @@
 from functools import partial
 from typing import Final
 
+from xoptim.facts.families import MOVING
 from xoptim.facts.kernels import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import agree_elsewhere, axis_of
-from .._nodes import is_op
+from .._nodes import is_op, renamed
 from ._parameters import are_kept, parameters, parts_pair
 
-_MOVING: Final = frozenset(
-    ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Concat")
-)
+_MOVING: Final = MOVING - {"Split"} | {"Concat"}
 """Operators whose results consist of elements of their first operand, or of all operands of a Concat."""
 _MOST = 16
 
@@ -73,13 +72,8 @@ class DequantizeLinearQuantizeLinearPattern(PatternOptimization):
 
     def _move(self, sources: dict[str, str], g: PatternRewriter, *nodes: Node) -> list[Node]:
         *moved, last = nodes
-        names = dict(sources)
-        made: list[Node] = []
-        for node in moved:
-            names[node.output[0]] = g.unique_name(node.output[0])
-            inputs = [names.get(name, name) for name in node.input]
-            made.append(g.make_node(node.op_type, inputs, [names[node.output[0]]], **node.attribute))
-        return [*made, g.make_node("Identity", [names[last.input[0]]], last.output)]
+        names = sources | {node.output[0]: g.unique_name(node.output[0]) for node in moved}
+        return [*renamed(g, moved, names), g.make_node("Identity", [names[last.input[0]]], last.output)]
 
     examples = Example.pairs(
         "agraph (uint8[2,3,4] x) => (uint8[2,12] y) <float s = {0.1}, uint8 z = {128}, int64[2] k = {2, -1}> "

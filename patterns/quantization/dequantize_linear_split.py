@@ -1,9 +1,7 @@
-from functools import partial
-
 from xoptim.facts.kernels import has_kernel
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._nodes import is_op
+from .._nodes import is_op, replaced_by
 from ._parameters import gives_same, parts_pair
 
 
@@ -36,10 +34,9 @@ class DequantizeLinearSplitPattern(PatternOptimization):
         is_parting = any(parts_pair(g, above.input[0], reader.output[0], dtype) for reader in readers)
         if is_parting or has_kernel(g.provider, "", "Split", dtype, g.main_opset) is False:  # (3) (4)
             return self.none(node, msg="no kernel for integers, or a pair of int8 would be parted")
-        return MatchResult(self, [node, *readers], partial(self._split, above.input[0]))
-
-    def _split(self, integers: str, g: PatternRewriter, node: Node, *readers: Node) -> list[Node]:
-        return [g.make_node("Split", [integers, *node.input[1:]], [each.output[0] for each in readers], **node.attribute)]
+        outputs = [each.output[0] for each in readers]
+        split = replaced_by("Split", above.input[0], *node.input[1:], outputs=outputs, **node.attribute)
+        return MatchResult(self, [node, *readers], split)
 
     _start = "agraph (int8[n,5] x) => (int8[n,2] y, int8[n,3] z) <float s = {0.1}, int8 o = {4}, int64[2] k = {2, 3}>"
     examples = Example.only(

@@ -1,4 +1,4 @@
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -110,16 +110,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             found.inserted, place = [], None
         return _Cache(found, place, absent == 0, full[0] != half[0])
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        x: str,
-        caches: list[_Cache],
-        part: Heads | None,
-        count: int | None,
-        size: int,
-        interleaved: bool,
-    ) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, caches: list[_Cache], part: Heads | None, **m: Any) -> str:
         # The operator requires cosines and sines of shape (batch, positions, half of the elements).
         if part is not None:
             shape = g.try_infer_shape(part.name)
@@ -127,10 +118,11 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             ends = np.array([part.start]), np.array([part.end])
             x = part.name if is_all else g.op.Slice(part.name, *ends, np.array([3]))
         angles = [self._written(g, cache, x) for cache in caches]
+        count, size, interleaved = m["count"], m["size"], int(m["interleaved"])
         if count is None:
-            return g.op.RotaryEmbedding(x, *angles, interleaved=int(interleaved))
+            return g.op.RotaryEmbedding(x, *angles, interleaved=interleaved)
         x = g.op.Reshape(x, np.array([0, 0, count * size]))
-        turned = g.op.RotaryEmbedding(x, *angles, num_heads=count, interleaved=int(interleaved))
+        turned = g.op.RotaryEmbedding(x, *angles, num_heads=count, interleaved=interleaved)
         return g.op.Reshape(turned, np.array([0, 0, count, size]))
 
     @staticmethod

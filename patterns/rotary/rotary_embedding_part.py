@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
@@ -53,18 +55,8 @@ class RotaryEmbeddingPartPattern(EasyPatternOptimization):
             return self.none(m.nodes[1], msg="the heads are merged in another way")
         return m.derive(heads=cut.input[0], size=size, whole=whole)
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        heads: str,
-        cos: str,
-        sin: str,
-        interleaved: int | None,
-        size: int,
-        count: int | None,
-        whole: int,
-    ) -> str:
-        chosen = {"interleaved": interleaved or 0, "rotary_embedding_dim": size}
+    def apply_pattern(self, g: PatternRewriter, heads: str, cos: str, sin: str, count: int | None, **m: Any) -> str:
+        chosen, whole = {"interleaved": m["interleaved"] or 0, "rotary_embedding_dim": m["size"]}, m["whole"]
         if count is None:
             return g.op.RotaryEmbedding(heads, cos, sin, **chosen)
         turned = g.op.RotaryEmbedding(g.op.Reshape(heads, np.array([0, 0, count * whole])), cos, sin, num_heads=count, **chosen)

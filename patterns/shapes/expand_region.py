@@ -10,6 +10,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimizat
 from xoptim.match.axes import axes_of
 from xoptim.match.regions import Carried, region_below
 
+from .._nodes import renamed
 from .._shapes import same_dims, unstretched
 
 _ALIGNED: Final = frozenset((*BROADCASTING, *(ELEMENTWISE - POSITIONAL), "CastLike"))
@@ -24,13 +25,6 @@ class _ExpandRegion(PatternOptimization):
 
     min_opset = 8
     radius = 8
-
-    def shrunk(self, g: PatternRewriter, region: Sequence[Node], names: Mapping[str, str]) -> list[Node]:
-        """The nodes of a region, whose small operands and results have other names."""
-        return [
-            g.make_node(n.op_type, [names.get(i, i) for i in n.input], [names.get(o, o) for o in n.output], **n.attribute)
-            for n in region
-        ]
 
 
 class ExpandSinkPattern(_ExpandRegion):
@@ -66,21 +60,17 @@ class ExpandSinkPattern(_ExpandRegion):
         return MatchResult(self, [node, *region.nodes], partial(self._without, small, tuple(shrunk)))
 
     def _without(self, small: str, shrunk: Sequence[str], g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
-        return self.shrunk(g, region, {node.output[0]: small, **{name: g.unique_name(name) for name in shrunk[1:]}})
+        return renamed(g, region, {node.output[0]: small, **{name: g.unique_name(name) for name in shrunk[1:]}})
 
-    examples = (
-        Example(
-            "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) => (float[b,h,s,s] y) <float one = {1}, int64[1] k = {1}> "
-            "{ i = Shape <end = 1> (x) j = Shape <start = 3> (m) t = Concat <axis = 0> (i, k, j, j) e = Expand(m, t) "
-            "c = Cast <to = 1> (e) n = Sub(one, c) y = Add(x, n) }",
-            "<float one = {1}> { c = Cast <to = 1> (m) n = Sub(one, c) y = Add(x, n) }",
-        ),
-        Example(
-            "agraph (float[b,s,2] x, int64[s] p) => (float[b,s,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> "
-            "{ i = Shape <end = 2> (x) e = Expand(p, i) g = Gather(w, e) y = Add(x, g) }",
-            "<float[3,2] w = {1, 2, 3, 4, 5, 6}> { g = Gather(w, p) y = Add(x, g) }",
-            ranges=(("p", 0, 2),),
-        ),
+    examples = Example.pairs(
+        "agraph (float[b,h,s,s] x, int64[b,1,1,s] m) => (float[b,h,s,s] y) <float one = {1}, int64[1] k = {1}> "
+        "{ i = Shape <end = 1> (x) j = Shape <start = 3> (m) t = Concat <axis = 0> (i, k, j, j) e = Expand(m, t) "
+        "c = Cast <to = 1> (e) n = Sub(one, c) y = Add(x, n) }",
+        "<float one = {1}> { c = Cast <to = 1> (m) n = Sub(one, c) y = Add(x, n) }",
+        "agraph (float[b,s,2] x, int64[s] p) => (float[b,s,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> "
+        "{ i = Shape <end = 2> (x) e = Expand(p, i) g = Gather(w, e) y = Add(x, g) }",
+        "<float[3,2] w = {1, 2, 3, 4, 5, 6}> { g = Gather(w, p) y = Add(x, g) }",
+        ranges=(("p", 0, 2),),
     )
 
 
@@ -116,7 +106,7 @@ class ShapeBasedExpandSwapPattern(_ExpandRegion):
 
     def _swap(self, leaf: str, g: PatternRewriter, node: Node, *region: Node) -> list[Node]:
         names = {node.output[0]: node.input[0]} | {n.output[0]: g.unique_name(n.output[0]) for n in region}
-        return [*self.shrunk(g, region, names), g.make_node("Expand", [names[leaf], node.input[1]], [leaf])]
+        return [*renamed(g, region, names), g.make_node("Expand", [names[leaf], node.input[1]], [leaf])]
 
     examples = Example.only(
         "agraph (float[b,1,s] m, float[b,s,s] z) => (float[b,s,s] y) <float one = {1}, float low = {-100}> "

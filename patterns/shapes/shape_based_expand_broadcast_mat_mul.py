@@ -31,9 +31,8 @@ class ShapeBasedExpandBroadcastMatMulPattern(EasyPatternOptimization):
         if stretched is None or stretched[-2:] != (a if m.left else b)[-2:]:  # (2)
             return self.none(product, msg="the matrix itself is stretched")
         batch = broadcast_shapes(a[:-2], b[:-2])
-        if not same_dims(batch, result[:-2]) or not all(map(is_nonzero, batch or ())):  # (3)
-            return self.none(product, msg="the batch needs the stretched operand for its shape, or may be empty")
-        return True
+        fits = same_dims(batch, result[:-2]) and all(map(is_nonzero, batch or ()))
+        return fits or self.none(product, msg="the batch needs the stretched operand for its shape, or may be empty")  # (3)
 
     def apply_pattern(self, g: PatternRewriter, a: str, b: str) -> str:
         return g.op.MatMul(a, b)

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 from onnx import TensorProto
@@ -28,20 +27,10 @@ class ShapeUnaryPattern(EasyPatternOptimization):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         dtype = g.try_infer_type(m.x)
-        if dtype != TensorProto.FLOAT16 and has_kernel(g.provider, "", m.reader, dtype, g.main_opset) is False:  # (2)
-            return self.none(m.nodes[0], msg="no kernel for the type of the earlier tensor")
-        return True
+        fits = dtype == TensorProto.FLOAT16 or has_kernel(g.provider, "", m.reader, dtype, g.main_opset) is not False
+        return fits or self.none(m.nodes[0], msg="no kernel for the type of the earlier tensor")  # (2)
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        x: str,
-        rest: Sequence[str],
-        operator: str,
-        given: Any,
-        reader: str,
-        attributes: dict[str, Any],
-    ) -> str:
+    def apply_pattern(self, g: PatternRewriter, x: str, reader: str, attributes: dict[str, Any]) -> str:
         return str(getattr(g.op, reader)(x, **attributes))
 
     examples = Example.only(

@@ -1,7 +1,8 @@
-from functools import partial
+from itertools import islice
 
-from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
+from .._nodes import replaced_by
 from .._parts import Cut, cut_of
 
 _TRIED = 8
@@ -37,27 +38,16 @@ class SlicesSplitPattern(PatternOptimization):
             chain.append(pieces[chain[-1].end])
         if chain[-1].end != first.size or len(chain) < 2:  # (2)
             return self.none(node, msg="the pieces do not cover the axis")
-        return MatchResult(self, [cut.node for cut in chain], partial(self._split, chain))
+        sizes, outputs = [cut.end - cut.start for cut in chain], [cut.node.output[0] for cut in chain]
+        split = replaced_by("Split", node.input[0], outputs=outputs, axis=first.axis, split=sizes)
+        return MatchResult(self, [cut.node for cut in chain], split)
 
     @staticmethod
     def _is_tried(g: GraphView, first: Cut) -> bool:
         """Whether a cut is among the first few that begin at the start of the axis: each one visits all cuts."""
         # Without this limit, n Slices of one tensor would take time in proportion to n squared.
-        before = 0
-        for node in g.next_nodes(first.node.input[0]):
-            if node is first.node:
-                return True
-            cut = cut_of(g, node)
-            before += cut is not None and cut.axis == first.axis and cut.start == 0
-            if before == _TRIED:
-                return False
-        return False
-
-    def _split(self, cuts: list[Cut], g: PatternRewriter, *nodes: Node) -> list[Node]:
-        """One Split with the results of all."""
-        sizes = [cut.end - cut.start for cut in cuts]
-        outputs = [cut.node.output[0] for cut in cuts]
-        return [g.make_node_check_opset("Split", nodes[0].input[:1], outputs, axis=cuts[0].axis, split=sizes)]
+        cuts = (cut for node in g.next_nodes(first.node.input[0]) if (cut := cut_of(g, node)) is not None)
+        return first in islice((cut for cut in cuts if cut.axis == first.axis and cut.start == 0), _TRIED)
 
     examples = Example.only(
         "agraph (float[a,8] x) => (float[a,3] y, float[a,5] z) <int64[1] zero = {0}, int64[1] three = {3}, "

@@ -3,7 +3,7 @@ from functools import partial
 from xoptim.facts.families import ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._nodes import is_op
+from .._nodes import is_op, renamed
 from .._shapes import reshape_target
 from ._spans import steps_of
 
@@ -56,10 +56,8 @@ class SlicesUnsqueezePattern(PatternOptimization):
         parts = [g.unique_name("part") if len(chain) > 2 else chain[-1].output[0] for chain in chains]
         made = [*g.created, g.make_node_check_opset("Split", [pairs], parts, axis=len(target) - 1, split=[1, 1])]
         for chain, name in zip(chains, parts, strict=True):
-            for node in chain[1:-1]:
-                output = chain[-1].output[0] if node is chain[-2] else g.unique_name(node.output[0])
-                made.append(g.make_node(node.op_type, [name, *node.input[1:]], [output], **node.attribute))
-                name = output
+            names = {node.output[0]: g.unique_name(node.output[0]) for node in chain[1:-2]}
+            made += renamed(g, chain[1:-1], {**names, chain[0].output[0]: name, chain[-2].output[0]: chain[-1].output[0]})
         return made
 
     _slices = "<int64[1] o = {0}, int64[1] i = {1}, int64[1] e = {9223372036854775807}, int64[1] k = {2}, int64[1] m = {-1}"

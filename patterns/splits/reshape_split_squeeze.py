@@ -1,5 +1,5 @@
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
@@ -63,23 +63,18 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         if target is None:  # (4)
             return self.none(reshape, msg="it would need a computed shape")
         joined = [place - (place > axis) for place in order if place != axis]
+        split = {"axis": joined.index(axis), "split": [size] * len(parts.outputs)}
         nodes = list(dict.fromkeys(filter(None, (reshape, above, *parts.nodes))))
-        return MatchResult(self, nodes, partial(self._write, reshape.input[0], target, joined, axis, size, parts.outputs))
+        return MatchResult(self, nodes, partial(self._write, reshape.input[0], target, joined, parts, split))
 
     def _split(self, g: GraphView, node: Node) -> _Parts | None:
         """The parts of a Split that are each read by a Squeeze."""
         axis, rank = axis_of(g, node), g.info(node.input[0]).rank
-        squeezes = [g.next_node(name) for name in node.output if g.is_exclusive(name)]
-        if (
-            axis is None
-            or rank is None
-            or len(squeezes) < len(node.output)
-            or size_along(g, node.input[0], axis) != len(squeezes)
-        ):
+        readers = [g.next_node(name) for name in node.output if g.is_exclusive(name)]
+        found = [reader for reader in readers if is_op(reader, "Squeeze")]
+        if axis is None or rank is None or not len(found) == len(node.output) == size_along(g, node.input[0], axis):
             return None
-        found = [squeeze for squeeze in squeezes if squeeze is not None and is_op(squeeze, "Squeeze")]
-        dropped = [g.get_argument(squeeze, "axes") for squeeze in found]
-        if len(found) < len(squeezes) or any(axes not in ([axis], [axis - rank]) for axes in dropped):
+        if any(g.get_argument(squeeze, "axes") not in ([axis], [axis - rank]) for squeeze in found):
             return None
         return _Parts(axis, [node, *found], [squeeze.output[0] for squeeze in found])
 
@@ -90,21 +85,12 @@ class ReshapeSplitSqueezePattern(PatternOptimization):
         return None if found is None or first is None else _Parts(first.axis, found, [n.output[0] for n in found])
 
     def _write(
-        self,
-        x: str,
-        target: list[int],
-        joined: list[int],
-        axis: int,
-        size: int,
-        outputs: list[str],
-        g: PatternRewriter,
-        *_: Node,
+        self, x: str, target: list[int], joined: list[int], parts: _Parts, split: dict[str, Any], g: PatternRewriter, *_: Node
     ) -> list[Node]:
         whole = g.op.Reshape(x, g.make_initializer("", target))
         if joined != sorted(joined):
             whole = g.op.Transpose(whole, perm=joined)
-        sizes = [size] * len(outputs)
-        return [*g.created, g.make_node_check_opset("Split", [whole], outputs, axis=joined.index(axis), split=sizes)]
+        return [*g.created, g.make_node_check_opset("Split", [whole], parts.outputs, **split)]
 
     _heads = "agraph (float[n,5,24] x) => (float[n,3,5,4] y, float[n,3,5,4] z)"
     _moved = (

@@ -1,4 +1,4 @@
-"""Nodes in front of a model that change columns of its operand one by one, also those in front of a Concat of columns."""
+"""Nodes in front of a model that take or change columns of its operand, also those in front of a Concat of columns."""
 
 from __future__ import annotations
 
@@ -166,3 +166,30 @@ def _arithmetic(g: GraphView, node: Node) -> tuple[str, Array, Array] | None:
     if node.op_type == "Mul":
         return node.input[0 if place else 1], np.zeros_like(numbers), numbers
     return node.input[0 if place else 1], -numbers if node.op_type == "Add" else numbers, np.ones_like(numbers)
+
+
+class Extraction(NamedTuple):
+    """The columns that a node takes of a tensor x of two axes, counted from the front, and how many columns x has."""
+
+    node: Node
+    x: str
+    places: Array
+    size: int
+
+
+def extraction_of(g: GraphView, name: str, *, gathers: bool = False) -> Extraction | None:
+    """The ArrayFeatureExtractor (or Gather, with ``gathers``) with constant indices that takes a result from a matrix."""
+    node = g.node_before(name)
+    if node is None or not (
+        is_ml(node, "ArrayFeatureExtractor") or (gathers and is_op(node, "Gather") and axis_of(g, node) == 1)
+    ):
+        return None
+    shape = g.try_infer_shape(node.input[0])
+    places = g.get_computed_constant(node.input[1])
+    size = shape[1] if shape is not None and len(shape) == 2 else None
+    if places is None or not isinstance(size, int) or not places.size or g.info(name).rank != 2:
+        return None
+    lowest = 0 if node.domain else -size
+    if not ((places >= lowest) & (places < size)).all():
+        return None
+    return Extraction(node, node.input[0], places.ravel().astype(np.int64) % size, size)

@@ -1,7 +1,6 @@
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._columns import DOMAIN
-from ._extraction import extraction_of
+from ._columns import DOMAIN, extraction_of
 
 
 class ExtractorExtractorPattern(EasyPatternOptimization):

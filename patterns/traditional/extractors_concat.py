@@ -5,8 +5,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import axis_of
-from ._columns import DOMAIN
-from ._extraction import Extraction, extraction_of
+from ._columns import DOMAIN, Extraction, extraction_of
 
 
 class ExtractorsConcatPattern(PatternOptimization):

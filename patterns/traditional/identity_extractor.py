@@ -2,8 +2,7 @@ import numpy as np
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._columns import DOMAIN
-from ._extraction import extraction_of
+from ._columns import DOMAIN, extraction_of
 
 
 class IdentityExtractorPattern(EasyPatternOptimization):

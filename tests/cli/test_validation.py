@@ -175,8 +175,11 @@ def test_values_in_one_array_or_as_objects(xopt: Xopt) -> None:
     write(RELU)
     np.save("feeds.npy", np.ones(3))
     np.savez("objects.npz", x=np.array([{}, 1], dtype=object))
-    for name in ("feeds.npy", "objects.npz"):
-        assert xopt("model.onnx", "--feeds", name).error.startswith(f"cannot read feeds from '{name}': ")
+    for name, reason in (
+        ("feeds.npy", "it holds one array"),
+        ("objects.npz", "it holds objects: texts need the type str; write"),
+    ):
+        assert xopt("model.onnx", "--feeds", name).error.startswith(f"cannot read feeds from '{name}': {reason}")
 
 
 def write_test_data(folder: str, *arrays: np.ndarray) -> None:

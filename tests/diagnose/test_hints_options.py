@@ -1,5 +1,6 @@
 """Options that would make an optimized model smaller: each hint comes true."""
 
+import numpy as np
 import onnx
 import pytest
 
@@ -39,10 +40,20 @@ def test_operators_of_onnxruntime() -> None:
 def test_fixed_sizes() -> None:
     proto = optimize(parse(SIZES))
     (hint,) = hints(proto, {"n": 3})
-    assert hint.option == "fixed sizes, such as --fix n=3"
-    after = optimize(prepare(parse(SIZES), fix={"n": [3]}))
+    assert hint.option == "fixed sizes, such as --fix n=1", "the size of a batch in use, not the one of the proof"
+    after = optimize(prepare(parse(SIZES), fix={"n": [1]}))
     assert len(proto.graph.node) - len(after.graph.node) == hint.nodes > 0
     assert hints(proto) == [], "no sizes are known with which it runs"
+
+
+def test_fixed_sizes_are_sizes_in_use_where_the_model_runs_with_them() -> None:
+    named = parse(SIZES.replace("[n]", "[seq]"))
+    tables = parse(SIZES.replace("[n]", "[seq]").replace("y = Add(x, f)", "q = Mul(r, r) e = Gather(table, q) y = Add(x, e)"))
+    tables.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(1600, dtype=np.float32), "table"))
+    for model, length in ((named, 128), (tables, 32)):
+        (hint,) = hints(optimize(model), {"seq": 3})
+        assert hint.option == f"fixed sizes, such as --fix seq={length}"
+        assert len(optimize(model).graph.node) - len(optimize(prepare(model, fix={"seq": [length]})).graph.node) == hint.nodes
 
 
 def test_functions() -> None:

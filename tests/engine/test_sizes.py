@@ -5,12 +5,19 @@ import onnx
 import pytest
 
 import xoptim
+from benchmarks.families import FAMILIES
+from benchmarks.scaling import SHAPES, chain, stack
 from benchmarks.sizes import SIZES
 from tests.support import run
 from xoptim.facts import symbolic
 from xoptim.facts.dtypes import numpy_dtype
 
 LENGTHS = (1, 5, 9)
+
+
+def test_no_family_hides_another_shape_of_graph() -> None:
+    assert {"chain": chain, "stack": stack, **FAMILIES, **SIZES} == SHAPES
+    assert len(SHAPES) == 2 + len(FAMILIES) + len(SIZES)
 
 
 def _run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | str:

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from google.protobuf.message import DecodeError
 
-from xoptim.facts.protos import lack_of_memory, with_headroom
+from xoptim.facts.protos import fed_inputs, lack_of_memory, with_headroom
 
 
 def test_headroom_changes_nothing() -> None:
@@ -37,3 +37,10 @@ def test_a_lack_of_memory_is_no_damaged_file() -> None:
         raise DecodeError("Error parsing message with type 'onnx.NodeProto': Arena alloc failed")
     with pytest.raises(DecodeError), lack_of_memory():
         onnx.ModelProto().ParseFromString(b"\xff\xff")
+
+
+def test_inputs_with_a_stored_value_are_not_fed() -> None:
+    dense, sparse = onnx.TensorProto(name="dense"), onnx.SparseTensorProto(values=onnx.TensorProto(name="sparse"))
+    inputs = [onnx.ValueInfoProto(name=name) for name in ("x", "dense", "sparse")]
+    graph = onnx.GraphProto(input=inputs, initializer=[dense], sparse_initializer=[sparse])
+    assert [value.name for value in fed_inputs(onnx.ModelProto(graph=graph))] == ["x"]

@@ -6,8 +6,8 @@ from tests.meta.sources import ROOT
 
 TESTS = ROOT / "tests"
 ACROSS = {
-    *("browser", "conformance", "decoders", "fuzzing", "hostile", "meta", "mutation", "properties", "reach", "real_models"),
-    "seeds",
+    *("browser", "conformance", "decoders", "discovery", "fuzzing", "hostile", "meta", "mutation", "properties", "reach"),
+    *("real_models", "seeds"),
 }
 """Folders of tests that concern several rooms."""
 TOPICS = {

@@ -3,8 +3,7 @@
 import re
 
 import xoptim
-from benchmarks.operator_models import SUBJECTS
-from benchmarks.operators import PAGE, SIZES, model_of, rows_of
+from benchmarks.operators import PAGE, SIZES, SUBJECTS, model_of, rows_of
 from xoptim.match.pattern import PatternOptimization
 
 SLOWER = 1.02

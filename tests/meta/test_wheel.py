@@ -54,6 +54,7 @@ def test_wheel_has_every_module(built: Path) -> None:
     assert wanted - names == set()
     assert {"xoptim/py.typed", "xoptim/match/ops.pyi"} <= names
     assert {"xoptim/reporting/page.html", "xoptim/reporting/page.css", "xoptim/reporting/app.js"} <= names
+    assert {"xoptim/scaffold/pattern.txt", "xoptim/scaffold/from_model.txt"} <= names
     assert wheel.name == f"xoptim-{_project()['version']}-py3-none-any.whl", "nothing in it is compiled"
     assert not [n for n in names if n.split("/")[0] not in ("xoptim",) and ".dist-info" not in n.split("/")[0]]
     entries = next(n for n in names if n.endswith("entry_points.txt"))
@@ -65,12 +66,12 @@ def test_wheel_has_every_module(built: Path) -> None:
 
 @pytest.mark.slow
 def test_the_wheel_is_small(built: Path) -> None:
-    """It holds modules, the page of the report and types, below 2 MB; tests, models and pictures stay in the repository."""
+    """It holds modules, data of modules and types, below 2 MB; tests, models and pictures stay in the repository."""
     (wheel,) = built.glob("*.whl")
     assert wheel.stat().st_size < 2_000_000
     with zipfile.ZipFile(wheel) as archive:
         kinds = {Path(name).suffix for name in archive.namelist() if ".dist-info/" not in name}
-    assert kinds == {".py", ".pyi", ".typed", ".html", ".css", ".js"}
+    assert kinds == {".py", ".pyi", ".typed", ".html", ".css", ".js", ".toml", ".txt"}
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -25,7 +26,9 @@ def commands(text: str) -> list[str]:
 
 def test_there_are_workflows_for_all_that_is_promised() -> None:
     assert {name: commands(text) for name, text in WORKFLOWS.items()}.keys() == {"ci", "nightly", "release", "site"}
-    assert {"make lint", "make types", "make test", "make oldest", "make release"} <= set(commands(WORKFLOWS["ci"]))
+    assert {"make lint", "make types", "make test", "make oldest", "make release", "make image"} <= set(
+        commands(WORKFLOWS["ci"])
+    )
     assert commands(WORKFLOWS["release"]) == ["make release"]
     assert commands(WORKFLOWS["site"]) == ["make site"]
 
@@ -41,7 +44,8 @@ def test_each_step_is_a_target_of_make(command: str, tmp_path: Path) -> None:
     words = ["make", "--dry-run", "--no-print-directory", target, *settings, f"VENV={tmp_path}"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert (settings[0].partition("=")[2] if settings else "python3") + " -m venv" in done.stdout, "it makes an environment"
+    made = "docker build" if target == "image" else (settings[0].partition("=")[2] if settings else "python3") + " -m venv"
+    assert made in done.stdout, "it makes an environment"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
@@ -75,8 +79,32 @@ def test_rights_are_few() -> None:
         "release": ["attestations", "id-token"],
         "site": ["id-token", "pages"],
     }
-    for step in ("actions/attest-build-provenance@", "actions/attest-sbom@", "pypa/gh-action-pypi-publish@"):
-        assert step in WORKFLOWS["release"]
+    assert WORKFLOWS["release"].count("actions/attest@") == 2, "where the files were built, and what the wheel needs"
+    assert "sbom-path: build/xoptim.cdx.json" in WORKFLOWS["release"]
+    assert "pypa/gh-action-pypi-publish@" in WORKFLOWS["release"]
+
+
+def test_actions_are_pinned_and_each_has_one_version() -> None:
+    """A tag can be moved, a commit cannot; the version beside it is for readers, and for what proposes updates."""
+    everything = "\n".join([*WORKFLOWS.values(), (ROOT / "action.yml").read_text(encoding="utf-8")])
+    named = set(re.findall(r"uses: (\S+)@(.*)", everything))
+    assert all(re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", version) for _, version in named)
+    assert len(named) == len({name for name, _ in named}) >= 8
+    assert "package-ecosystem: github-actions" in (FOLDER / "dependabot.yml").read_text(encoding="utf-8")
+
+
+def test_a_workflow_does_not_run_beside_itself() -> None:
+    """A newer commit ends the run of an older one, but nothing ends an upload."""
+    groups = {
+        name: re.search(r"^concurrency:\n  group: (.+)\n  cancel-in-progress: (.+)$", text, re.M)
+        for name, text in WORKFLOWS.items()
+    }
+    assert {name: found and found[2] for name, found in groups.items()} == {
+        "ci": "true",
+        "nightly": "false",
+        "release": "false",
+        "site": "${{ github.event_name == 'pull_request' }}",
+    }
 
 
 def test_a_failing_nightly_build_is_reported() -> None:
@@ -97,7 +125,13 @@ def test_forms_ask_for_what_a_defect_needs() -> None:
     assert "`xopt explain" in forms["missed"]
 
 
-@pytest.mark.skipif(shutil.which("actionlint") is None, reason="there is no actionlint: make workflows installs it")
-def test_actionlint_finds_nothing() -> None:
-    done = subprocess.run(["actionlint"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+@pytest.mark.parametrize(
+    "words", [["actionlint"], ["zizmor", "--offline", "--no-progress", ".github", "action.yml"]], ids=lambda words: words[0]
+)
+def test_a_checker_finds_nothing(words: list[str]) -> None:
+    """Actionlint reads expressions, types and versions of actions; zizmor rights, pins and what a stranger could inject."""
+    program = shutil.which(words[0], path=sysconfig.get_path("scripts"))
+    if program is None:
+        pytest.skip(f"there is no {words[0]}: make workflows installs it")
+    done = subprocess.run([program, *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -27,7 +27,8 @@ FOLDS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], str]] = {
     "ConvBatchNormalization": (CHANNELS, (2, 2, 1, 1), (2,), f"u = Conv(x, w) y = {NORMALIZED}"),
     "ConvBatchNormalizations": (CHANNELS, (2, 2, 1, 1), (2,), "u = Conv(x, w) p = BatchNormalization(u, s, zero, zero, ones) "
                                 "q = BatchNormalization(u, s, ones, zero, ones) y = Max(p, q)"),
-    "BatchNormalizationConv": (CHANNELS, (2, 2, 1, 1), (2,), "u = BatchNormalization(x, s, zero, zero, ones) y = Conv(u, w)"),
+    "MulAddConv of BatchNormalization": (CHANNELS, (2, 2, 1, 1), (2,),
+                                         "u = BatchNormalization(x, s, zero, zero, ones) y = Conv(u, w)"),
     "BatchNormalizationMul": (CHANNELS, (2, 1, 1), (2,), "u = BatchNormalization(x, s, zero, zero, ones) y = Mul(u, w)"),
 }  # fmt: skip
 TYPES = {"float": np.float32, "float16": np.float16}
@@ -43,7 +44,7 @@ def model_of(name: str, element: str, weight: float, factor: float) -> onnx.Mode
 
 def optimized(name: str, model: onnx.ModelProto) -> tuple[bool, onnx.ModelProto]:
     applied: list[Any] = []
-    after = optimize(model, patterns=name, report=lambda report: applied.extend(report.applied))
+    after = optimize(model, patterns=name.split()[0], report=lambda report: applied.extend(report.applied))
     return bool(applied), after
 
 

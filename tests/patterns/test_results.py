@@ -121,7 +121,7 @@ CANCEL = [
     Case("ConvBatchNormalizations", "agraph (float[1,1,3] x) => (float[1,3,3] y, float[1,3,3] z) <float[3,1,1] w = {1, 2, 3}, "
          "float[3] s = {1, 1, 1}, float[3] o = {8388608, 0, 0}, float[3] p = {0, 8388608, 0}, float[3] m = {0, 0, 0}> "
          "{ t = Conv(x, w) y = BatchNormalization(t, s, o, m, s) z = BatchNormalization(t, s, p, m, s) }", {"x": (1, 1, 3)}),
-    Case("BatchNormalizationConv", "agraph (float[1,1,3] x) => (float[1,1,3] y) <float[1,1,1] w = {3}, float[1] s = {0.1}, "
+    Case("MulAddConv", "agraph (float[1,1,3] x) => (float[1,1,3] y) <float[1,1,1] w = {3}, float[1] s = {0.1}, "
          "float[1] o = {0}, float[1] m = {8388608}, float[1] v = {1}> "
          "{ t = BatchNormalization(x, s, o, m, v) y = Conv(t, w) }", {"x": np.full((1, 1, 3), 8388609, np.float32)}),
 ]  # fmt: skip
@@ -166,7 +166,7 @@ OUT_OF_RANGE = [
          "float[1] s = {1e-20}, "
          "float[1] o = {0}, float[1] m = {0}, float[1] v = {1}> { t = Conv(x, w) y = BatchNormalization(t, s, o, m, v) }",
          {"x": np.full((1, 1, 3), 1e30, "f")}, rtol=1e-5),
-    Case("BatchNormalizationConv", "agraph (float[1,1,3] x) => (float[1,1,3] y) <float[1,1,1] w = {1e-30}, "
+    Case("MulAddConv", "agraph (float[1,1,3] x) => (float[1,1,3] y) <float[1,1,1] w = {1e-30}, "
          "float[1] s = {1e-20}, "
          "float[1] o = {0}, float[1] m = {0}, float[1] v = {1}> { t = BatchNormalization(x, s, o, m, v) y = Conv(t, w) }",
          {"x": np.full((1, 1, 3), 1e30, "f")}, rtol=1e-5),

@@ -35,7 +35,7 @@ def chosen(alone: Mapping[str, float], tolerance: float, *, factor: float = 1.0,
 def choice(products: Sequence[Product], tolerance: float, factor: float = 1.0) -> list[Product]:
     """The products that are chosen, with two samples."""
     samples = Samples([{}, {}], are_random=False)
-    return choose(cast(Trial, Errors(products, factor)), products, samples, tolerance)
+    return choose(cast(Trial, Errors(products, factor)), products, samples, tolerance, "speed")
 
 
 def two_forms(name: str, fast: float, precise: float) -> list[Product]:

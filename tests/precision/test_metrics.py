@@ -44,6 +44,8 @@ def test_what_is_not_finite() -> None:
         ([EXPECTED], [EXPECTED], 0.0),
         ([EXPECTED, EXPECTED], [EXPECTED, 2 * EXPECTED], 1.0),
         ([EXPECTED], [EXPECTED, EXPECTED], np.inf),
+        ([{"a": 0.5, "b": 2.0}], [{"b": 2.5, "a": 0.5}], 0.25),
+        ({"a": 0.5}, {"b": 0.5}, np.inf),
         (None, None, 0.0),
     ],
 )

@@ -253,7 +253,7 @@ THEME = Theme(
         Refused(
             "[Relu(x), Relu(z)] → Relu([x, z])",
             "Measured 1.03 to 1.06 times the time after convolutions, with which runtimes fuse Relu; 38 places in the models "
-            "that `benchmarks/discover.py` found.",
+            "that `python -m tests.discovery` found.",
         ),
         Refused(
             "rotate_every_two → Gather and signs (SlicesUnsqueeze splits pairs instead)",

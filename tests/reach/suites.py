@@ -1,4 +1,4 @@
-"""How many nodes xoptim leaves on the models of other optimizers' tests, as `benchmarks/peer_suites.py` counts them."""
+"""How many nodes xoptim leaves on the models of other optimizers' tests, as `tests/reach/peers.py` counts them."""
 
 from typing import Final, NamedTuple
 
@@ -124,7 +124,7 @@ def section() -> str:
     return (
         "\n## Models of other optimizers' tests\n\n"
         "Nodes that are left, beside the result of the optimizer in whose tests a model is\n"
-        "(`python -m benchmarks.peer_suites`). A model counts if onnxruntime runs it and the peer's result computes the same\n"
+        "(`python -m tests.reach.peers`). A model counts if onnxruntime runs it and the peer's result computes the same\n"
         f"numbers. Together with the forms that are left out for a reason, these are {given:.1%} of the models.\n\n"
         "| tests of | models | at most as many nodes, first | at most as many nodes, now | wrong results of the peer |\n"
         "|---|---|---|---|---|\n"

@@ -26,6 +26,8 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.opsets.newest import newest_for
 from xoptim.preparation.sizes import fix_sizes
 from xoptim.validate.memory import weight_bytes
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.reference import run_reference
 from xoptim.validate.sized import quietly
 
 
@@ -90,6 +92,8 @@ def may_match(model: Model, patterns: list[PatternOptimization]) -> bool:
 MOST_NODES: Final = 5000
 """Nodes of a model above which nothing is tried: the optimization has to wait for it."""
 _MOST_BYTES: Final = 1 << 28
+_PATIENCE: Final = 5.0  # seconds of a run of such a model
+_CHECKS: Final = ValidationOptions()
 _PRESETS: Final = {
     "onnxruntime": "--include onnxruntime",
     "finite": "--assume finite, which holds where no NaN, infinity or -0 occurs",
@@ -115,11 +119,16 @@ class OptionHint:
 
 
 def option_hints(
-    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None = None
+    proto: onnx.ModelProto,
+    options: OptimizationOptions,
+    sizes: Mapping[str, int],
+    base_dir: Path | None = None,
+    checks: ValidationOptions = _CHECKS,
 ) -> list[OptionHint]:
     """The options among ``--include``, ``--assume``, ``--fix`` and ``--inline`` that would change an optimized model.
 
-    ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are not tried.
+    ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are not tried. The hint names
+    typical sizes, if the model runs with them on the values in ``checks``.
     """
     if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
         return []
@@ -128,7 +137,7 @@ def option_hints(
     trials = (
         *(partial(_with_preset, preset, proto, quiet, base_dir) for preset in _PRESETS),
         partial(_with_assumptions, proto, quiet, base_dir),
-        partial(_with_sizes, proto, quiet, sizes, base_dir),
+        partial(_with_sizes, proto, quiet, sizes, replace(checks, original_dir=base_dir)),
         partial(_inlined, proto, quiet, base_dir),
     )
     found: list[OptionHint] = []
@@ -174,11 +183,24 @@ def _with_assumptions(proto: onnx.ModelProto, options: OptimizationOptions, base
 
 
 def _with_sizes(
-    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None
+    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], checks: ValidationOptions
 ) -> OptionHint | None:
     """Fixed sizes, where the model computes with its sizes."""
     if not sizes or all(node.op_type not in ("Shape", "Size") for node in proto.graph.node):
         return None
+    small = _fixed(proto, options, sizes, checks.original_dir)
+    if small is None:
+        return None
+    try:
+        usual = replace(checks, assignments=1, typical=True, extremes=False, time_limit=_PATIENCE, run_limit=_PATIENCE)
+        return _fixed(proto, options, run_reference(proto, usual).runs[0].sizes, checks.original_dir) or small
+    except XoptimError:
+        return small
+
+
+def _fixed(
+    proto: onnx.ModelProto, options: OptimizationOptions, sizes: Mapping[str, int], base_dir: Path | None
+) -> OptionHint | None:
     copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())

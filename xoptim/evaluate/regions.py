@@ -19,7 +19,7 @@ from xoptim.facts import dtypes
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import inner_graphs
 
-__all__ = ["NUMPY_KERNELS", "Computed", "EvaluationNode", "Kernel", "RegionResult", "evaluate_with_onnxruntime"]
+__all__ = ["NUMPY_KERNELS", "Computed", "EvaluationNode", "Kernel", "RegionResult", "evaluate_with_onnxruntime", "to_numpy"]
 
 ort = lazy_module("onnxruntime")
 
@@ -132,10 +132,10 @@ class _Region:
         run_options = ort.RunOptions()
         run_options.log_severity_level = 4
         results = session.run_with_ort_values(list(self.outputs), self.inputs, run_options)
-        return {name: _to_numpy(value) for name, value in zip(self.outputs, results, strict=True)}
+        return {name: to_numpy(value) for name, value in zip(self.outputs, results, strict=True)}
 
 
-def _to_numpy(value: Any) -> Array:
+def to_numpy(value: Any) -> Array:
     """A copy of a result of any element type; raises `TypeError` when it is not a dense tensor."""
     if not value.is_tensor():
         raise TypeError(f"a result is a {value.data_type()}, not a tensor")

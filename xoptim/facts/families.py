@@ -36,3 +36,8 @@ REDUCTIONS: Final = (
     *("ReduceSum", "ReduceSumSquare"),
 )
 """Some axes of the first operand are reduced to one number each; the axes are an attribute or the second operand."""
+
+MOVING: Final = frozenset(
+    ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+)
+"""The elements of the results are elements of the first operand."""

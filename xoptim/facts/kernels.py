@@ -1,12 +1,14 @@
 """Kernels of the execution providers of onnxruntime.
 
 The registry of the installed onnxruntime lists the kernels of its providers. CUDA is usually not among them, so the
-operators that fusions create are listed here, as onnxruntime's page "Supported Operators and Data Types"
+operators that fusions create are listed in ``cuda_kernels.toml``, as onnxruntime's page "Supported Operators and Data Types"
 (`docs/OperatorKernels.md`) documents them.
 """
 
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib import resources
 from typing import Final, NamedTuple, TypeAlias
 
 from onnx import TensorProto
@@ -125,72 +127,16 @@ _LETTERS: Final = {
     "i": TensorProto.INT32,
 }
 
-# Operators, then ``first-last:types``; f float, d double, h float16, b bfloat16, i int32.
-_CUDA_STANDARD: Final = {
-    "Gelu": "20-:fdhb",
-    "RMSNormalization": "23-:fdhb",
-    "RotaryEmbedding": "23-:fhb",
-    "Attention": "23-23:fhb 24-:fhb",
-    "SimplifiedLayerNormalization": "1-:fdhb",
-    "LayerNormalization": "1-16:fdhb 17-:fdhb",
-    "BatchNormalization": "7-8:fdh 9-13:fdh 14-14:fdh 15-:fdh",
-    "InstanceNormalization": "6-:fdh",
-    "Gemm": "7-8:fdh 9-10:fdh 11-12:fdh 13-:fdhb",
-    "MatMul": "1-8:fdh 9-12:fdh 13-:fdhb",
-    "Conv": "1-10:fdh 11-21:fdh 22-:fdhb",
-    "ConvTranspose": "1-10:fdh 11-:fdh",
-    "Softmax": "1-10:fdh 11-12:fdh 13-:fdhb",
-    "LogSoftmax": "1-10:fdh 11-12:fdh 13-:fdh",
-    "HardSwish": "14-21:fdh 22-:fdhb",
-    "HardSigmoid": "6-21:fdh 22-:fdhb",
-    "Relu": "6-12:fdh 13-13:fdhb 14-:fdhb",
-    "LeakyRelu": "6-15:fdh 16-:fdh",
-    "PRelu": "7-8:fdh 9-15:fdh 16-:fdh",
-    "Sigmoid": "6-12:fdh 13-:fdhb",
-    "Tanh": "6-12:fdh 13-:fdhb",
-    "Erf": "9-12:fdh 13-:fdhb",
-    "Elu": "6-:fdh",
-    "Selu": "6-:fdh",
-    "Softplus": "1-:fdh",
-    "Softsign": "1-:fdh",
-    "Reciprocal": "6-12:fdh 13-:fdh",
-    "ReduceMean": "1-17:fdhi 18-:fdhi",
-    "ReduceL2": "1-17:fdhi 18-:fdhi",
-    "ReduceLogSumExp": "1-17:fdh 18-:fdh",
-    "ReduceSumSquare": "1-17:fdh 18-:fdh",
-    "DepthToSpace": "1-10:fdh 11-12:fdh 13-:fdh",
-    "SpaceToDepth": "1-12:fdh 13-:fdh",
-    "Einsum": "12-:fdh",
-    "GroupNormalization": "",
-    "Mish": "",
-    "Celu": "",
-}
-_CUDA_MICROSOFT: Final = {
-    "fdhb": ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "FusedMatMul", "TransposeMatMul"),
-    "fdh": ("BiasSoftmax",),
-    "fhb": (
-        *("Attention", "MultiHeadAttention", "RotaryEmbedding", "MatMulNBits", "MoE"),
-        *("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
-    ),
-    "hb": ("GroupQueryAttention", "SparseAttention", "PagedAttention"),
-    "fh": (
-        *("EmbedLayerNormalization", "BiasAdd", "BiasSplitGelu", "GroupNorm", "SkipGroupNorm", "NhwcConv"),
-        *("DecoderMaskedMultiHeadAttention", "PackedAttention", "PackedMultiHeadAttention"),
-        *("RelativePositionBias", "GatedRelativePositionBias"),
-    ),
-    "f": ("FusedConv",),
-    "": ("FusedGemm",),
-}
-
 
 @cache
 def _documented() -> dict[tuple[str, str], tuple[_Kernel, ...]]:
     """Kernels of the CUDA provider by domain and operator."""
-    found = {("", op_type): tuple(_ranges(text)) for op_type, text in _CUDA_STANDARD.items()}
-    for letters, op_types in _CUDA_MICROSOFT.items():
-        kernels = tuple(_ranges(f"1-:{letters}" if letters else ""))
-        found.update((("com.microsoft", op_type), kernels) for op_type in op_types)
-    return found
+    tables = tomllib.loads((resources.files("xoptim.facts") / "cuda_kernels.toml").read_text(encoding="utf-8"))
+    return {
+        (standard_domain(domain), op_type): tuple(_ranges(text))
+        for domain, operators in tables.items()
+        for op_type, text in operators.items()
+    }
 
 
 def _ranges(text: str) -> Iterator[_Kernel]:

@@ -116,6 +116,12 @@ def own_names(graph: onnx.GraphProto) -> set[str]:
     return names.union(*(node.output for node in graph.node))
 
 
+def fed_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
+    initialized = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
+    return [value for value in model.graph.input if value.name not in initialized]
+
+
 def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:
     """Texts anywhere in a protobuf that are not in UTF-8; they can be written but are read as bytes."""
     for field, value in message.ListFields():

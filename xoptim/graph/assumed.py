@@ -9,7 +9,7 @@ from xoptim.facts.assumptions import ENTRY, Assumptions, SizeFact, dimension
 from xoptim.facts.dims import ALL_SIZES, LARGEST_SIZE, Dim, SymbolicDim, is_anonymous, named, substitute
 from xoptim.facts.errors import AssumptionError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import replace_items
+from xoptim.facts.protos import fed_inputs, replace_items
 
 logger = logging.getLogger("xoptim")
 
@@ -47,7 +47,7 @@ def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
 
 def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
     """The reason why assumptions do not fit a model, in one line; empty when they fit."""
-    inputs = {value.name: value.type for value in _fed(proto)}
+    inputs = {value.name: value.type for value in fed_inputs(proto)}
     sizes = _declared(proto)
     for name, text in assumptions.names().items():
         if name not in sizes:
@@ -119,15 +119,10 @@ def _dimension(name: str, fact: SizeFact, largest: int) -> Dim:
     return named(f"({name}//{fact.divisor})", (least, (most - fact.rest) // fact.divisor)) * fact.divisor + fact.rest
 
 
-def _fed(proto: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    stored = {tensor.name for tensor in proto.graph.initializer}
-    return [value for value in proto.graph.input if value.name not in stored]
-
-
 def _declared(proto: onnx.ModelProto) -> dict[str, int | None]:
     """The sizes of the inputs by name, and by ``input:axis`` where they have none; ``None`` for an open one."""
     found: dict[str, int | None] = {}
-    for value in _fed(proto):
+    for value in fed_inputs(proto):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             size = dimension(dim.dim_param) if dim.dim_param else None
             if isinstance(size, SymbolicDim):

@@ -4,6 +4,7 @@
 `ModelPass`, which runs over a model.
 """
 
+import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ Phase = Literal["canonicalize", "specialize", "target", "final"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The phases in the order in which they run."""
 _USUAL_DOMAINS: Final = ("com.microsoft", "ai.onnx.ml")
+_SECTIONS: Final = ("What", "Why", "Refuses when")
 Status = Literal["stable", "preview", "deprecated"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
@@ -96,6 +98,15 @@ class Rewrite:
     former_names: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[Sequence[Example]] = ()
 
+    def __init_subclass__(cls, **others: Any) -> None:
+        """Complete the docstring of a rewrite: the sections that it leaves out come from the class that it extends."""
+        super().__init_subclass__(**others)
+        head, own = _sections(cls)
+        inherited = {name: text for base in reversed(cls.__mro__) for name, text in _sections(base)[1].items()}
+        if "→" in head and own.keys() < inherited.keys():
+            texts = [f"{name}:{inherited[name]}" for name in _SECTIONS if name in inherited]
+            cls.__doc__ = "\n".join([head, "", *texts])
+
     @classmethod
     def name(cls) -> str:
         """The name that selects it: the class name without ``Pattern``."""
@@ -126,6 +137,12 @@ class Rewrite:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def _sections(cls: type) -> tuple[str, dict[str, str]]:
+    """The docstring of a class up to its sections What, Why and Refuses when, and their texts by name."""
+    head, *rest = re.split(rf"^({'|'.join(_SECTIONS)}):", inspect.cleandoc(cls.__doc__ or ""), flags=re.MULTILINE)
+    return head.rstrip(), {name: text.rstrip() for name, text in zip(rest[::2], rest[1::2], strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

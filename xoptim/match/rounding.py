@@ -67,15 +67,14 @@ class RoundingPattern(PatternOptimization):
 
     Class attributes:
         bits: number of bits to which operands are rounded: of integers, or of the fraction of floats.
-        saves_time: whether it is worth its error only where it is faster; bytes alone are otherwise.
         is_alternative: whether it gives products that another pattern of the scheme rounds a second form, with a smaller error.
-        time: part of the time of floats that a product takes (docs/payoff.md), by which forms of one product are compared.
+        time: part of the time of floats that a product takes (docs/payoff.md), by which forms of one product are compared; 1
+            where bytes alone are saved.
     """
 
     exactness: ClassVar[Exactness] = "approximate"
 
     bits: ClassVar[int]
-    saves_time: ClassVar[bool] = True
     is_alternative: ClassVar[bool] = False
     time: ClassVar[float] = 0.3
     only: Collection[str] | None = None

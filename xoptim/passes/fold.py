@@ -33,9 +33,9 @@ Send: TypeAlias = Callable[..., None]
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
-_HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
+_NARROW = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8))
 _MANY = 1024
-"""This many numbers of 16 bits are not stored in more bits; `Float16Weights` makes no fewer."""
+"""This many numbers of fewer bits are not stored in more bits; `Float16Weights` and `Int8Weights` make no fewer."""
 _AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
 """Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
 _REPEATING = frozenset(("ConstantOfShape", "Expand"))
@@ -322,8 +322,8 @@ def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool
 
 
 def _widens(node: Node, operand: Tensor | None) -> bool:
-    """Whether a node casts many numbers of 16 bits to floats of more bits: runtimes do so when they load a model."""
-    if node.op_type != "Cast" or operand is None or operand.dtype not in _HALVES or math.prod(operand.shape) < _MANY:
+    """Whether a node casts many numbers of 8 or 16 bits to floats of more bits: runtimes do so when they load a model."""
+    if node.op_type != "Cast" or operand is None or operand.dtype not in _NARROW or math.prod(operand.shape) < _MANY:
         return False
     return node.attribute.get("to") in (TensorProto.FLOAT, TensorProto.DOUBLE)
 

@@ -10,10 +10,10 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import choose
-from xoptim.precision.measuring import Sensitivity, schemes_that_save_time
+from xoptim.precision.measuring import Sensitivity, rounding_patterns
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.ports import fitting
-from xoptim.precision.products import FASTER, Product, round_products, with_followers, worthwhile
+from xoptim.precision.products import FASTER, Product, find_products, round_products, with_followers, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.precision.times import best_times
 from xoptim.validate.session import Session, SessionSettings
@@ -38,20 +38,23 @@ class Attempt:
         rounded: with rounded operands, computed in floats.
         patterns: results that were rounded, with the names of the patterns.
         model: computed with integers.
+        error: of the model on all samples.
     """
 
     rounded: onnx.ModelProto
     patterns: dict[str, str]
     model: onnx.ModelProto
+    error: float = 0.0
 
 
 def best_attempt(
     found: Sensitivity, precision: PrecisionOptions, options: OptimizationOptions, settings: SessionSettings
 ) -> Attempt:
-    """The fastest model that keeps the tolerance, or for the goal ``size`` the one with most products rounded.
+    """The fastest model that keeps the tolerance, or for the goal ``size`` the smallest one.
 
     Where tensors between operators are integers, a product that is not faster alone may save conversions, so that more than
-    one choice is measured. Where none is faster than floats, nothing is rounded.
+    one choice is measured. Where none is faster than floats, no product is rounded. Weights that stay in floats are stored in
+    16 bits.
 
     Args:
         found: the products.
@@ -59,7 +62,7 @@ def best_attempt(
         options: by which integers are computed with.
         settings: of the sessions that are measured.
     """
-    if precision.goal == "size" or precision.scheme not in schemes_that_save_time():
+    if found.goal == "size":
         return _attempt(found, found.products, precision, options)
     sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.observed.ranges else (FASTER,))]
     different = [each for place, each in enumerate(sets) if each not in sets[:place]]
@@ -92,13 +95,26 @@ def _attempt(
     """
     limit = aim = allowance(precision, found.samples)
     for _ in range(_ATTEMPTS):
-        taken = choose(found.trial, candidates, found.samples, limit)
-        forms = with_followers(taken, found.products)
-        rounded, applied = round_products(found.model, found.folder, found.patterns, forms, options.provider, found.observed)
-        builder = GraphBuilder(Source(rounded, found.folder), optimization_options=replace(options, on_application=None))
-        model = builder.to_onnx()
-        error = found.trial.error_of(model, found.folder)
-        if not taken or error <= aim:
-            return Attempt(rounded, applied, model)
-        limit *= _SMALLER * aim / error
-    return _attempt(found, [], precision, options)
+        taken = choose(found.trial, candidates, found.samples, limit, found.goal)
+        made = _made(found, taken, options)
+        if made.error <= aim:
+            return made
+        if not taken:
+            break
+        limit *= _SMALLER * aim / made.error
+    made = _made(found, [], options)
+    return made if made.error <= aim else _made(found, [], options, halves=False)
+
+
+def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOptions, *, halves: bool = True) -> Attempt:
+    """The attempt that rounds some products; weights that stay in floats are stored in 16 bits."""
+    provider, forms = options.provider, with_followers(taken, found.products)
+    rounded, applied = round_products(found.model, found.folder, found.patterns, forms, provider, found.observed)
+    if halves:
+        patterns = rounding_patterns("float16")
+        others = dict(each.form for each in find_products(rounded, found.folder, patterns, provider)[0])
+        rounded, stored = round_products(rounded, found.folder, patterns, others, provider)
+        applied |= stored
+    source = Source(rounded, found.folder)
+    model = GraphBuilder(source, optimization_options=replace(options, on_application=None)).to_onnx()
+    return Attempt(rounded, applied, model, found.trial.error_of(model, found.folder))

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from xoptim.precision.options import Goal
 from xoptim.precision.products import Product, with_followers
 from xoptim.precision.samples import Samples
 from xoptim.precision.trial import Trial
 
 
-def choose(trial: Trial, products: Sequence[Product], samples: Samples, tolerance: float) -> list[Product]:
+def choose(trial: Trial, products: Sequence[Product], samples: Samples, tolerance: float, goal: Goal) -> list[Product]:
     """The products to round, in the order in which they were chosen; of several forms of a product, the last one counts.
 
     Errors of different products are nearly independent, so that their squares add up; the square of an error for each
-    multiplication that is saved is the price of a product. The cheapest products that together keep the tolerance are
+    multiplication, or bit, that is saved is the price of a product. The cheapest products that together keep the tolerance are
     taken, then each further one with which the tolerance is still kept. The last ones are given back until all samples keep it,
     those too that did not serve to choose.
 
@@ -21,8 +22,9 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
         products: what may be rounded, with the error that each adds alone.
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
+        goal: what is to be saved.
     """
-    ranked = _in_order(each for each in products if each.is_choice)
+    ranked = _in_order((each for each in products if each.is_choice), goal)
 
     def keeps(chosen: Sequence[Product], places: range) -> bool:
         return trial.error(with_followers(chosen, products), places) <= tolerance
@@ -41,7 +43,7 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     return chosen
 
 
-def _in_order(products: Iterable[Product]) -> list[Product]:
+def _in_order(products: Iterable[Product], goal: Goal) -> list[Product]:
     """The forms that are worth their error, those first that save most for it.
 
     A form that saves more than another one of its product follows it, for the price of the difference: the cheapest first are
@@ -50,9 +52,9 @@ def _in_order(products: Iterable[Product]) -> list[Product]:
     steps = []
     for _, forms in groupby(products, key=lambda each: each.result):
         hull: list[Product] = []
-        for each in sorted(forms, key=lambda each: (each.saved, -each.alone)):
-            while hull and (each.alone <= hull[-1].alone or each.price(hull[-1]) < hull[-1].price(*hull[-2:-1])):
+        for each in sorted(forms, key=lambda each: (each.saved(goal), -each.alone)):
+            while hull and (each.alone <= hull[-1].alone or each.price(goal, hull[-1]) < hull[-1].price(goal, *hull[-2:-1])):
                 hull.pop()
             hull.append(each)
-        steps += [(each.price(*hull[max(place - 1, 0) : place]), each) for place, each in enumerate(hull)]
+        steps += [(each.price(goal, *hull[max(place - 1, 0) : place]), each) for place, each in enumerate(hull)]
     return [each for _, each in sorted(steps, key=lambda step: step[0])]

@@ -69,25 +69,28 @@ class Lowered:
     def summary(self) -> str:
         """The choice and its error, in one line."""
         products, options = {each.result for each in self.products if not each.reads}, self.options
-        left = products - self.rounded.keys()
+        stored = self.rounded.items() - {each.form for each in self.products}
+        left = products - (self.rounded.keys() - {result for result, _ in stored})
         chosen = len(products) - len(left)
         fast = with_followers((each for each in worthwhile(self.products) if each.is_choice), self.products)
         slow = len(left - fast.keys()) if options.goal == "speed" and not self.in_halves else 0
         counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
-        reasons = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
+        reasons = [f"{count} {cause}" for cause, count in counts.items() if count]
         if self.in_halves and left:
-            reasons = f"{len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here"
+            reasons = [f"{len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here"]
         elif not chosen and options.goal == "speed":
-            reasons = "no choice within the tolerance is faster here"
+            reasons = ["no choice within the tolerance is faster here"]
+        reasons += [f"weights of {len(stored)} in 16 bits"] if stored else []
+        why = f" ({', '.join(reasons)})" if reasons else ""
         unit = "operators" if self.in_halves else "products"
         return (
-            f"{options.scheme}: {chosen} of {len(products)} {unit}{f' ({reasons})' if reasons else ''}, error "
+            f"{options.scheme}: {chosen} of {len(products)} {unit}{why}, error "
             f"{self.error:.2%} of at most {options.tolerance:.2%} ({options.metric}, {self.samples.summary()})"
         )
 
     def figures(self) -> dict[str, Any]:
         """The choice in a line, and the products as rows of a table, those first that give most for their error."""
-        products = sorted((each for each in self.products if each.is_choice), key=Product.price)
+        products = sorted((each for each in self.products if each.is_choice), key=lambda each: each.price(self.options.goal))
         rounded = self.rounded.items()
         rows = [{**each.texts(), "choice": "rounded" if each.form in rounded else ""} for each in products]
         return {"precision": self.summary(), "products": rows}
@@ -157,7 +160,15 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
         final = max(final, found.trial.error_of(rounded, found.folder))
     reports = [report for each in (*found.prepared, made) for report in each.reports]
     return Lowered(
-        joined(proof, made), reports, precision, found.products, patterns, final, found.samples, halves, found.prepared
+        joined(proof, made),
+        reports,
+        replace(precision, goal=found.goal),
+        found.products,
+        patterns,
+        final,
+        found.samples,
+        halves,
+        found.prepared,
     )
 
 

@@ -14,7 +14,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, ScalingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
-from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
+from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preparing import Preparation
 from xoptim.precision.products import Product, find_products, with_followers
 from xoptim.precision.samples import Samples, samples_for
@@ -37,6 +37,7 @@ class Sensitivity:
         products: with the error that each adds alone, and its times.
         samples: what errors were measured on.
         observed: what the samples that serve to choose tell of tensors; nothing on random ones.
+        goal: what is saved: ``size`` where the scheme saves no time.
         prepared: the proofs of the scales that were moved in the optimized model.
         trial: the session in which choices of products are tried.
     """
@@ -47,12 +48,13 @@ class Sensitivity:
     products: Sequence[Product]
     samples: Samples
     observed: Observed
+    goal: Goal
     prepared: Sequence[Proof]
     trial: Trial
 
     def in_order(self) -> list[Product]:
         """The products, those first that save most for their error."""
-        return sorted((each for each in self.products if each.is_choice), key=Product.price)
+        return sorted((each for each in self.products if each.is_choice), key=lambda each: each.price(self.goal))
 
 
 def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Sensitivity:
@@ -68,7 +70,8 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
         ChoiceError: values do not fit the model, or it has no product that can be rounded.
         RunError, LoadError, FeedError: the model does not run.
     """
-    folder, patterns = proof.base_dir, rounding_patterns(precision.scheme, options.patterns)
+    folder, goal = proof.base_dir, precision.goal if precision.scheme in schemes_that_save_time() else "size"
+    patterns = rounding_patterns(precision.scheme, options.patterns, goal)
     if all(pattern().unfit_for(None, options.provider) for pattern in patterns):
         raise ChoiceError(f"{precision.scheme} is for the provider cpu, not for {options.provider}")
     model = raised(proof, max(pattern.min_opset for pattern in patterns))
@@ -92,18 +95,19 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     for each in products:
         if not each.reads:
             each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
-    return Sensitivity(model, folder, patterns, products, samples, ready.observed, ready.proofs, trial)
+    return Sensitivity(model, folder, patterns, products, samples, ready.observed, goal, ready.proofs, trial)
 
 
-def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
+def rounding_patterns(scheme: str, selection: Selection = None, goal: Goal = "size") -> list[type[RoundingPattern]]:
     """The patterns that round operands; those that write operators of a domain only where patterns of the selection do so."""
     given = {domain for each in select(selection) for domain in each.produces}
-    return [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)]
+    found = (cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces))
+    return [cls for cls in found if goal == "size" or cls.time < 1]
 
 
 def schemes_that_save_time() -> tuple[Scheme, ...]:
     """The schemes that are worth their error where they are faster."""
-    return tuple(scheme for scheme in SCHEMES if any(cls.saves_time for cls in rounding_patterns(scheme)))
+    return tuple(scheme for scheme in SCHEMES if any(cls.time < 1 for cls in rounding_patterns(scheme)))
 
 
 def integer_patterns(scheme: str) -> list[type[Rewrite]]:

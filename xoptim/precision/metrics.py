@@ -46,6 +46,8 @@ def error(metric: Metric, expected: Iterable[Value], actual: Iterable[Value]) ->
 def _error(measure: Callable[[np.ndarray, np.ndarray], float], expected: Value, actual: Value) -> float:
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         return max((_error(measure, a, b) for a, b in zip(expected, actual, strict=True)), default=0.0)
+    if isinstance(expected, dict) and isinstance(actual, dict) and expected.keys() == actual.keys():
+        expected, actual = (np.array([values[key] for key in expected]) for values in (expected, actual))
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return 0.0 if expected is None and actual is None else np.inf
     if expected.shape != actual.shape:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import onnx
+from onnx import numpy_helper
 from onnx.helper import get_node_attr_value
 
 from xoptim.bench.report import milliseconds
@@ -17,6 +18,7 @@ from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder
+from xoptim.precision.options import Goal
 from xoptim.precision.switched import Part, original_part, replaced_parts
 from xoptim.precision.values import KEEPING
 from xoptim.preparation.ports import defined_names
@@ -25,6 +27,8 @@ Form: TypeAlias = tuple[str, str]
 """The name of a result, and of the pattern that rounds its operands."""
 FASTER: Final = 0.95
 """A product that takes more than this part of the time stays as it is."""
+_TIE: Final = 1e-9
+"""Bits that a multiplication counts for where bits are saved: few enough to decide nothing but ties."""
 _NOTHING = 0.01
 """Part of the time of all products that reading a table may cost more, for the bytes that it saves."""
 
@@ -49,6 +53,7 @@ class Product:
         after: seconds with fewer bits.
         alone: error of the model when only this product is rounded, as a fraction.
         share: part of the time of floats that products take in this form in general.
+        bits: of a weight in this form.
     """
 
     result: str
@@ -64,6 +69,7 @@ class Product:
     after: float = 0.0
     alone: float = 0.0
     share: float = 0.0
+    bits: int = 0
 
     @property
     def form(self) -> Form:
@@ -75,19 +81,24 @@ class Product:
         """Whether it does not go along with others."""
         return not self.reads and not self.leader
 
-    @property
-    def saved(self) -> float:
-        """The multiplications that this form saves; the time measured does not count, so that each run has the same order."""
-        return self.work * (1 - self.share)
+    def saved(self, goal: Goal) -> float:
+        """Savings of this form: multiplications, or for the goal ``size`` bits, and among equal ones multiplications.
 
-    def price(self, before: "Product | None" = None) -> tuple[bool, float, str]:
+        The time measured does not count, so that each run has the same order.
+        """
+        multiplications = self.work * (1 - self.share)
+        return multiplications if goal == "speed" else math.prod(self.shape) * (32 - self.bits) + _TIE * multiplications
+
+    def price(self, goal: Goal, before: "Product | None" = None) -> tuple[bool, float, str]:
         """The square of the error for what is saved, by which products are ordered; tables save no time and come last.
 
         Args:
+            goal: what is to be saved.
             before: a form of the same product that is there already, with a smaller error: the price of this one instead.
         """
-        error, saved = (before.alone**2, before.saved) if before else (0.0, 0.0)
-        return self.op_type == "Gather", (self.alone**2 - error) / (self.saved - saved), self.result
+        error, saved = (before.alone**2, before.saved(goal)) if before else (0.0, 0.0)
+        is_last = goal == "speed" and self.op_type == "Gather"
+        return is_last, (self.alone**2 - error) / (self.saved(goal) - saved), self.result
 
     def texts(self) -> dict[str, str]:
         """The product as a row of a table."""
@@ -212,9 +223,9 @@ def find_products(
     products, parts = list[Product](), dict[Form, Part]()
     for some in (first, *([cls, *computing] for cls in others)):
         more = _of_one_form(model, *round_products(model, folder, some, None, provider, observed))
-        shares = {cls.name(): cls.time for cls in some if issubclass(cls, RoundingPattern)}
+        rounding = {cls.name(): cls for cls in some if issubclass(cls, RoundingPattern)}
         for each, part in more:
-            each.share = shares[each.pattern]
+            each.share, each.bits = rounding[each.pattern].time, rounding[each.pattern].bits
             parts[each.form] = part
             products.append(each)
     places = {name: place for place, node in enumerate(every_node(model.graph.node)) for name in node.output}
@@ -256,6 +267,8 @@ def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mappin
         reads = {source(name) for name in part.reads if name not in stored} if shape == (0, 0) else ()
         given = {*original_part(nodes, result, part.reads).reads} - {*part.reads}
         weights = max(sorted(given & stored.keys()), key=lambda name: math.prod(stored[name]), default="") if not reads else ""
+        if node.op_type == "Gather":
+            shape = stored[weights][0], math.prod(stored[weights][1:])
         return Product(result, node.name, found[result], node.op_type, shape, weights, reads=tuple(sorted(reads)))
 
     graphs = (model.graph, *inner_graphs(model.graph.node))
@@ -308,8 +321,15 @@ def _weights_shape(part: Part) -> tuple[int, int]:
         if node.op_type == "MatMulNBits":
             return get_node_attr_value(node, "K"), get_node_attr_value(node, "N")
     tensor = max(part.stored, key=lambda tensor: (math.prod(tensor.dims), len(tensor.dims)))
-    largest = tensor.dims
+    shapes = {each.name: each for each in part.stored}
+    restored = (shapes[node.input[1]] for node in part.nodes if node.op_type == "Reshape" and node.input[1] in shapes)
+    largest = next((numpy_helper.to_array(each).tolist() for each in restored), tensor.dims)
     if len(largest) == 2:
-        is_turned = any(node.op_type == "Transpose" and node.input[0] == tensor.name for node in part.nodes)
-        return largest[is_turned], largest[not is_turned]
+        turns = [node for node in part.nodes if node.op_type == "Transpose" or _is_transposing(node)]
+        return largest[len(turns) % 2], largest[1 - len(turns) % 2]
     return (math.prod(largest[1:]), largest[0]) if largest else (0, 0)
+
+
+def _is_transposing(node: onnx.NodeProto) -> bool:
+    """Whether a product reads its weights as rows."""
+    return any(each.name == "transB" and each.i for each in node.attribute)

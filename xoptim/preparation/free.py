@@ -7,12 +7,13 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.protos import fed_inputs
 from xoptim.graph.constants import constant_array
 from xoptim.graph.export import value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.preparation.ports import all_graphs, fed_inputs
+from xoptim.preparation.ports import all_graphs
 
 
 def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tuple[int, list[str]]:

@@ -42,12 +42,6 @@ def dimensions(type_proto: TypeProto) -> Iterator[onnx.TensorShapeProto.Dimensio
         yield from dimensions(getattr(type_proto, kind).elem_type)
 
 
-def fed_inputs(proto: ModelProto) -> list[ValueInfoProto]:
-    """The inputs that have no initializer."""
-    stored = {tensor.name for tensor in proto.graph.initializer}
-    return [value for value in proto.graph.input if value.name not in stored]
-
-
 def defined_names(proto: ModelProto) -> set[str]:
     """All names of values in the main graph and its subgraphs."""
     return set().union(*map(own_names, (proto.graph, *inner_graphs(proto.graph.node)))) - {""}

@@ -8,7 +8,8 @@ from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
-from xoptim.preparation.ports import declarations, dimensions, fed_inputs
+from xoptim.facts.protos import fed_inputs
+from xoptim.preparation.ports import declarations, dimensions
 
 
 def fix_sizes(proto: ModelProto, sizes: Mapping[str, int | Sequence[int]]) -> None:

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from importlib import resources
 from typing import Any
 
 import onnx
@@ -20,54 +21,10 @@ from xoptim.match.functions import DOMAIN
 from xoptim.scaffold.calls import Calls, imports, quoted, signature, wrapped
 from xoptim.scaffold.local_function import LocalFunction
 
-TEMPLATE = '''"""{title} (say in a few words what is rewritten)."""
 
-from typing import Any
-
-{imports}
-FUNCTION = """
-{function}
-"""
-"""The function that the pattern calls, until you write a replacement in `apply_pattern`."""
-{types}
-
-
-class {name}(EasyPatternOptimization):
-    """{arrow}
-
-    What: one sentence that describes the rewrite.
-    Why: the gain, and where it was measured.
-    Refuses when:
-    1. an operand has another element type than in the model that the pattern was made from.
-    """
-{settings}
-{match}
-{pattern}
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        for name, dtype in TYPES.items():
-            if g.try_infer_type(m[name]) != dtype:  # (1)
-                return self.none(m.nodes[0], msg=f"{{name}} has an element type that the function is not written for")
-        return True
-
-{apply}
-        # Write your own in the place of these lines: return g.op.Relu(x)
-        fused = g.function(FUNCTION)
-        return fused({arguments})
-
-    examples = (
-        Example(
-            """
-{before}
-            """,
-            """
-{after}
-            """,
-            opset={opset},
-            domains={domains},
-        ),
-    )
-'''
+def filled(template: str, **texts: object) -> str:
+    """A text of this folder with other texts in its gaps."""
+    return (resources.files("xoptim.scaffold") / f"{template}.txt").read_text(encoding="utf-8").format(**texts)
 
 
 def pattern_from_model(class_name: str, model: Any, nodes: Sequence[str]) -> str:
@@ -144,7 +101,8 @@ def _text(class_name: str, calls: Calls) -> str:
     body = "\n".join((*calls.lines, f"        return {', '.join(calls.results)}"))
     operators = ", ".join(dict.fromkeys(node.op_type for node in nodes))
     domains = {domain: graph.opsets.get(domain, 1) for domain in dict.fromkeys(node.domain for node in nodes) if domain}
-    return TEMPLATE.format(
+    return filled(
+        "from_model",
         title=textwrap.shorten(operators, 80, placeholder=" ..."),
         imports=imports(body, kinds.values(), types.values()),
         function="\n".join(function.lines),

@@ -4,74 +4,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from xoptim.scaffold.from_model import pattern_from_model
-
-TEMPLATE = '''\
-from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
-
-
-class {name}(EasyPatternOptimization):
-    """Relu(Relu(x)) → Relu(x)
-
-    What: one sentence that describes the rewrite.
-    Why: the gain, and where it was measured.
-    Refuses when:
-    1. the type of x is unknown.
-    """
-
-    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
-        return g.op.Relu(g.op.Relu(x))
-
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        return True if g.has_type(m.x) else self.none(m.nodes[0], msg="the type of x is unknown")  # (1)
-
-    def apply_pattern(self, g: PatternRewriter, x: str) -> str:
-        return g.op.Relu(x)
-
-    examples = Example.only("agraph (float[a] x) => (float[a] y) {{ t = Relu(x) y = Relu(t) }}", "{{ y = Relu(x) }}")
-'''
-_PROJECT = """[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "{project}"
-version = "0.1.0"
-description = "Patterns for xoptim"
-requires-python = ">=3.11"
-dependencies = ["xoptim"]
-
-[project.optional-dependencies]
-test = ["pytest"]
-
-[project.entry-points."xoptim.patterns"]
-{entry} = "{package}"
-
-[tool.setuptools]
-packages = ["{package}"]
-"""
-_PACKAGE = '"""Patterns of {project}. Every module of the package is searched."""\n'
-_TEST = '''"""Every pattern of the package passes the harness: its examples, their numbers, and models that almost match."""
-
-import pytest
-import {package}
-
-from xoptim import PatternOptimization
-from xoptim.testing import check_example, check_near_misses, patterns_of
-
-PATTERNS = [found for found in patterns_of({package}) if issubclass(found, PatternOptimization)]
-
-
-def test_there_are_patterns() -> None:
-    assert PATTERNS
-
-
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name())
-def test_examples_and_near_misses(pattern: type[PatternOptimization]) -> None:
-    for example in pattern.examples:
-        check_example(pattern, example)
-        check_near_misses(pattern, example)
-'''
+from xoptim.scaffold.from_model import filled, pattern_from_model
 
 
 def file_name(class_name: str) -> str:
@@ -99,7 +32,7 @@ def write_pattern(class_name: str, folder: Path, model: str = "", nodes: str = "
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*Pattern", class_name):
         raise ValueError(f"{class_name!r}: a name such as ReluReluPattern is expected")
     words = [word.strip() for word in nodes.split(",") if word.strip()]
-    text = pattern_from_model(class_name, model, words) if model else TEMPLATE.format(name=class_name)
+    text = pattern_from_model(class_name, model, words) if model else filled("pattern", name=class_name)
     path = folder / file_name(class_name)
     with path.open("x", encoding="utf-8") as stream:
         stream.write(text)
@@ -118,9 +51,9 @@ def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") 
         raise ValueError(f"{project!r}: a folder is expected whose name can be that of a package, such as acme-patterns")
     names = {"project": project, "package": package, "entry": package.removesuffix("_patterns") or package}
     texts = {
-        folder / "pyproject.toml": _PROJECT.format(**names),
-        folder / package / "__init__.py": _PACKAGE.format(**names),
-        folder / "tests" / "test_patterns.py": _TEST.format(**names),
+        folder / "pyproject.toml": filled("project", **names),
+        folder / package / "__init__.py": filled("package", **names),
+        folder / "tests" / "test_patterns.py": filled("test", **names),
     }
     with tempfile.TemporaryDirectory() as draft:  # nothing is written when the pattern cannot be
         pattern = write_pattern(class_name, Path(draft), model, nodes)

@@ -12,10 +12,9 @@ import onnx
 from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import evaluate
 from xoptim.facts.dtypes import is_integer
-from xoptim.facts.protos import is_external
+from xoptim.facts.protos import fed_inputs, is_external
 from xoptim.validate.dataflow import shape_of
 from xoptim.validate.errors import FeedError
-from xoptim.validate.protos import graph_inputs
 
 Sizes: TypeAlias = dict[str, int]
 """A size for each open dimension: its name, or ``input:axis`` for one without a name."""
@@ -90,7 +89,7 @@ def input_specs(model: onnx.ModelProto, given: Collection[str] = ()) -> list[Inp
     an input, such as a sparse tensor.
     """
     specs: list[InputSpec] = []
-    for value in graph_inputs(model):
+    for value in fed_inputs(model):
         spec = _spec(value.name, value.type)
         if spec is not None:
             specs.append(spec)

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.protos import is_external
+from xoptim.facts.protos import fed_inputs, is_external
 from xoptim.graph.assumed import assumed_of
 from xoptim.validate.assumed import check_sizes, check_values, hold
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
@@ -19,7 +19,6 @@ from xoptim.validate.errors import ChoiceError, FeedError
 from xoptim.validate.feeds import Style, has_daring_values, has_free_floats, has_free_numbers, make_feeds
 from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import graph_inputs
 from xoptim.validate.runs import RunPlan
 from xoptim.validate.session import Value
 
@@ -33,7 +32,7 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
     if not folder.is_dir():
         raise ChoiceError(f"there is no folder {str(folder)!r} of test data")
     sets = sorted((path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number) or [folder]
-    inputs = graph_inputs(model)
+    inputs = fed_inputs(model)
     found = [_load_set(path, inputs) for path in sets]
     if not any(found):
         raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
@@ -42,7 +41,7 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
 
 def test_feeds(folder: Path, model: onnx.ModelProto, assume: Sequence[str]) -> list[dict[str, Value]]:
     """The data sets of a folder; raises `ChoiceError` when they do not fit the model, or break what is assumed of it."""
-    specs = {spec.name: spec for spec in input_specs(model, [value.name for value in graph_inputs(model)])}
+    specs = {spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])}
     found = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
     for feeds in found:
         check_values(assumed_of(model, assume), list(specs.values()), feeds)
@@ -92,7 +91,7 @@ class Feeding:
     def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
         specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
         self.model, self.options = model, options
-        self.given = given_feeds(options.feeds, specs, [value.name for value in graph_inputs(model)])
+        self.given = given_feeds(options.feeds, specs, [value.name for value in fed_inputs(model)])
         self.specs = list(specs.values())
         self.assumptions = assumed_of(model, options.assume)
         check_values(self.assumptions, self.specs, self.given)

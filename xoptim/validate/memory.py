@@ -13,17 +13,13 @@ from xoptim.facts.protos import is_external
 from xoptim.graph.graph import Graph
 from xoptim.system.memory import available_memory
 from xoptim.validate.errors import RunError
+from xoptim.validate.protos import tensor_bytes
 from xoptim.validate.sized import SizedModel, Sizing
 
 COPIES: Final = 2
 """Copies of the weights of a model in memory while it runs: as they are stored, and as they are packed."""
 _MOST_PACKED: Final = 1 << 28
 """Bytes of weights above which packing takes longer than the few runs of a proof gain by it."""
-
-
-def tensor_bytes(tensor: onnx.TensorProto) -> int:
-    """Bytes of the elements of a tensor, wherever they are."""
-    return byte_size(tensor.data_type, math.prod(tensor.dims))
 
 
 def weight_bytes(proto: onnx.ModelProto) -> int:

@@ -21,8 +21,8 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.facts.protos import is_external, replace_items
-from xoptim.validate.protos import graph_inputs, large_tensors, light_copy, tensor_array
+from xoptim.facts.protos import fed_inputs, is_external, replace_items
+from xoptim.validate.protos import large_tensors, light_copy, tensor_array
 from xoptim.validate.session import Value
 
 _SMALLEST_WEIGHT: Final = 32  # elements
@@ -99,7 +99,7 @@ def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple
 
 def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
     if model.ir_version < _DEFAULTS_FROM:
-        replace_items(model.graph.input, graph_inputs(model))
+        replace_items(model.graph.input, fed_inputs(model))
     model.ir_version = max(model.ir_version, _DEFAULTS_FROM)
     for name, value in values.items():
         tensor = numpy_helper.from_array(value, name)

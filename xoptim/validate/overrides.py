@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dtypes import is_float
-from xoptim.facts.protos import inner_graphs, is_external
-from xoptim.validate.protos import graph_inputs, stored_bytes, tensor_array
+from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
+from xoptim.validate.protos import stored_bytes, tensor_array
 from xoptim.validate.session import Value
 
 _SINCE: Final = 4  # version of the file format; before it, an initializer that is an input is a constant
@@ -25,7 +25,7 @@ def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Val
     """
     nodes = [*model.graph.node, *(node for graph in inner_graphs(model.graph.node) for node in graph.node)]
     read = {name for node in nodes for name in node.input}
-    needed = {value.name for value in graph_inputs(model)}
+    needed = {value.name for value in fed_inputs(model)}
     inputs = {value.name for value in model.graph.input} - needed
     tensors = [t for t in model.graph.initializer if t.name in inputs & read and not is_external(t) and stored_bytes(t)]
     if model.ir_version < _SINCE or sum(map(stored_bytes, tensors)) > _MOST_BYTES:

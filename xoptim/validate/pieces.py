@@ -12,9 +12,8 @@ import onnx
 from xoptim.facts.dtypes import byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
-from xoptim.facts.protos import proto_reads
+from xoptim.facts.protos import fed_inputs, proto_reads
 from xoptim.graph.load import load_model
-from xoptim.validate.protos import graph_inputs
 from xoptim.validate.sized import quietly
 
 _LEAST_IR_VERSION = 4  # before, initializers had to be inputs too
@@ -43,7 +42,7 @@ class Pieces:
         self.proto = proto
         self.base_dir = base_dir
         graph = proto.graph
-        self.inputs = [value.name for value in graph_inputs(proto)]
+        self.inputs = [value.name for value in fed_inputs(proto)]
         self.outputs = [value.name for value in graph.output]
         self.weights = {t.name: byte_size(t.data_type, math.prod(t.dims)) for t in graph.initializer}
         self.weights |= {t.values.name: byte_size(t.values.data_type, len(t.values.dims)) for t in graph.sparse_initializer}

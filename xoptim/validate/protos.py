@@ -38,9 +38,14 @@ def is_text(path: Path) -> bool:
         return text_form(stream.read(BEGINNING)) is not None
 
 
+def tensor_bytes(tensor: TensorProto) -> int:
+    """Bytes of the elements of a tensor, wherever they are."""
+    return byte_size(tensor.data_type, math.prod(tensor.dims))
+
+
 def stored_bytes(tensor: TensorProto) -> int:
     """Bytes of the elements of a tensor within the protobuf, 0 when they lie outside; strings count as 0."""
-    return 0 if is_external(tensor) else byte_size(tensor.data_type, math.prod(tensor.dims))
+    return 0 if is_external(tensor) else tensor_bytes(tensor)
 
 
 def initializer_bytes(model: onnx.ModelProto) -> int:
@@ -69,13 +74,7 @@ def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelP
     for tensor in model.graph.initializer:
         if tensor.name in left_out:
             stub = copy.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-            refer(stub, _NOWHERE, 0, byte_size(tensor.data_type, math.prod(tensor.dims)))
+            refer(stub, _NOWHERE, 0, tensor_bytes(tensor))
         else:
             copy.graph.initializer.add().CopyFrom(tensor)
     return copy
-
-
-def graph_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
-    initialized = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
-    return [value for value in model.graph.input if value.name not in initialized]

@@ -197,7 +197,7 @@ class Search:
             try:
                 self._need.check(sizes)
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
-                made = run_plan(self._session, values, self._budget.limit if is_probe else None)
+                made = run_plan(self._session, values, self._budget.limit if is_probe else self._budget.patience)
                 self._budget.charge(self._work.of(sizes), made.seconds)
                 found.append(self._store.keep(made))
                 return

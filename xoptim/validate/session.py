@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +14,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
-from xoptim.facts.dtypes import bits, byte_size, element_type, numpy_dtype
+from xoptim.evaluate.regions import to_numpy
+from xoptim.facts.dtypes import bits, element_type
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
 from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError
@@ -362,12 +361,7 @@ def _from_ort_value(value: Any) -> Value:
         return None
     if not value.is_tensor() or value.data_type() == "tensor(string)":
         raise RunError("strings, sequences and maps cannot be read along with bfloat16, float8 or int4 tensors")
-    number, shape = value.element_type(), tuple(value.shape())
-    count = math.prod(shape)
-    raw = ctypes.string_at(value.data_ptr(), byte_size(number, count)) if count else b""
-    if bits(number) < 8:
-        return numpy_helper.to_array(onnx.TensorProto(data_type=number, dims=shape, raw_data=raw))
-    return np.frombuffer(raw, numpy_dtype(number)).reshape(shape)
+    return to_numpy(value)
 
 
 def _one_line(error: Exception) -> str:

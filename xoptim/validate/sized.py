@@ -13,10 +13,10 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate
 from xoptim.facts.errors import ModelError
 from xoptim.facts.info import Info
+from xoptim.facts.protos import fed_inputs
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.validate.dims import input_specs, names_in, size_of
-from xoptim.validate.protos import graph_inputs
 
 
 @contextmanager
@@ -44,7 +44,7 @@ class SizedModel:
         except ModelError:  # a model that cannot be loaded here may still run in onnxruntime
             self.graph = None
         self._entries: dict[str, list[str]] = {}
-        for spec in input_specs(proto, [value.name for value in graph_inputs(proto)]) if self.graph is not None else ():
+        for spec in input_specs(proto, [value.name for value in fed_inputs(proto)]) if self.graph is not None else ():
             shape = self.graph.info_of(spec.name).shape if self.graph is not None else None
             pairs = zip(shape, spec.shape, strict=True) if shape and spec.shape and len(shape) == len(spec.shape) else ()
             for dim, entry in pairs:

@@ -36,7 +36,12 @@ class RunBudget:
     @property
     def limit(self) -> float:
         """The budget in seconds."""
-        return self._seconds if self._seconds is not None else max(_LEAST, _RUNS * (self._first or 0.0))
+        return self._seconds if self._seconds is not None else self.patience or _LEAST
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which a further run is stopped, as a loop of the model may not end; ``None`` before the first one."""
+        return None if self._first is None else max(_LEAST, _RUNS * self._first)
 
     def spend(self, seconds: float) -> None:
         """Note the time of a run that failed."""

@@ -4,7 +4,7 @@ import pytest
 from tests.patterns.attention.comparison import LEVELS, assert_same, session
 from tests.patterns.attention.forms import GUARDED, HEADS
 from tests.patterns.attention.models import Form, model_of
-from tests.support import parse, types
+from tests.support import parse, run, types
 from xoptim import optimize
 
 pytestmark = pytest.mark.slow
@@ -85,3 +85,26 @@ def test_numbers_that_are_not_finite(keys: int, groups: int, past: int | None) -
         for each in judged:
             np.testing.assert_allclose(each.run(None, feeds)[0], expected, rtol=1e-4, atol=1e-5)
     assert seen > 5
+
+
+def test_a_single_head_of_keys_and_values_without_an_axis() -> None:
+    """As where one head serves all queries: its axis is made by an Unsqueeze of two axes."""
+    repeated = "{0}u = Unsqueeze({0}, a) {0}e = Expand({0}u, e) {0}r = Reshape({0}e, z)"
+    before = parse(
+        f"""agraph (float[b,2,3,4] q, float[b,5,4] k, float[b,5,4] v, float[b,1,3,5] m) => (float[b,3,8] y)
+        <int64[2] a = {{1, 2}}, int64[5] e = {{1, 1, 2, 1, 1}}, int64[4] z = {{0, 2, -1, 4}}, float zero = {{0}},
+        int64[3] h = {{0, 0, 8}}>
+        {{ {repeated.format("k")} {repeated.format("v")} p = Transpose <perm = [0, 1, 3, 2]> (kr) c = MatMul(q, p) d = Add(c, m)
+        w = Softmax <axis = -1> (d) n = IsNaN(w) u = Where(n, zero, w) o = MatMul(u, vr)
+        r = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape(r, h) }}""",
+        opset=23,
+    )
+    after = optimize(before, verify=True, strict=True)
+    assert types(after).count("Attention") == 1
+    mask = np.zeros((2, 1, 3, 5), np.float32)
+    mask[0, :, 1] = -np.inf
+    random = np.random.default_rng(0)
+    shapes = {"q": (2, 2, 3, 4), "k": (2, 5, 4), "v": (2, 5, 4)}
+    feeds = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()} | {"m": mask}
+    expected, actual = (run(each, feeds)[0] for each in (before, after))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)

@@ -1,8 +1,8 @@
 """Compares xoptim with other optimizers on the models of their own tests.
 
-    python -m benchmarks.peer_suites record onnxslim PAIRS onnxslim/tests -q     # arguments of pytest
-    python -m benchmarks.peer_suites generate PAIRS onnxruntime/test/testdata    # scripts that write models
-    python -m benchmarks.peer_suites count PAIRS
+    python -m tests.reach.peers record onnxslim PAIRS onnxslim/tests -q     # arguments of pytest
+    python -m tests.reach.peers generate PAIRS onnxruntime/test/testdata    # scripts that write models
+    python -m tests.reach.peers count PAIRS
 
 The tests of a peer come with its sources (``pip download --no-binary :all:``, or a checkout). While they run, each model that
 the peer optimizes is written before and after, ``PAIRS/PEER/DIGEST.before.onnx`` and ``DIGEST.after.onnx``; of several results
@@ -14,7 +14,6 @@ Nodes of subgraphs and functions count, nodes ``Constant`` do not.
 import argparse
 import contextlib
 import importlib
-import io
 import json
 import os
 import pathlib
@@ -167,7 +166,7 @@ def count(folder: pathlib.Path, choose: Callable[[str], bool]) -> None:
     for start in range(0, len(chosen), 20):
         judged |= _judged(chosen[start : start + 20])
         (folder / "judged.json").write_text(json.dumps(judged, indent=1), encoding="utf-8")
-    print(report(judged))
+    sys.stdout.write(report(judged))
 
 
 def _judged(batch: Sequence[pathlib.Path]) -> dict[str, dict[str, Any]]:
@@ -192,7 +191,7 @@ def _name(before: pathlib.Path) -> str:
 
 def report(judged: dict[str, dict[str, Any]]) -> str:
     """The verdicts by peer, and the models with more nodes, those with the same difference together."""
-    text = io.StringIO()
+    lines: list[str] = []
     verdicts: dict[str, Counter[str]] = {}
     causes: dict[str, list[str]] = {}
     for name, found in judged.items():
@@ -202,10 +201,10 @@ def report(judged: dict[str, dict[str, Any]]) -> str:
             causes.setdefault(" -> ".join(sides), []).append(f"{name} {found['test']}")
     for peer, counts in verdicts.items():
         compared = counts["fewer"] + counts["as many"] + counts["more"]
-        print(f"{peer}: {compared - counts['more']} of {compared} at most as many nodes; {dict(counts)}", file=text)
+        lines.append(f"{peer}: {compared - counts['more']} of {compared} at most as many nodes; {dict(counts)}")
     for cause, names in sorted(causes.items(), key=lambda item: -len(item[1])):
-        print(f"\n{len(names)} x  {cause}", *names, sep="\n    ", file=text)
-    return text.getvalue()
+        lines.append("\n    ".join((f"\n{len(names)} x  {cause}", *names)))
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

@@ -1,22 +1,15 @@
-"""Rewrites found by search: small expressions that models contain, and cheaper ones that compute the same.
-
-    python -m benchmarks.discover optimized/*.onnx                 # mine the models, search, and print what the catalogue lacks
-    xopt mine optimized/*.onnx --size 3 --top 100000 --json > mined.json
-    python -m benchmarks.discover --mined mined.json --all         # the same from a file; rewrites that the catalogue has too
+"""The search for rewrites: small expressions that models contain, and cheaper ones that compute the same.
 
 Left sides are the forms that ``xopt mine`` finds, with one result and operators of `OPERATORS`; attributes, which forms do not
 have, are tried in turn. Right sides are all expressions of fewer nodes, at most two, over the same operands and the constants
 0, 1, -1 and 2, grown by one node at a time; of those that compute the same numbers the first one is kept. onnxruntime computes
 every node, one kernel at a time. A pair that agrees on random numbers is then compared on all types, on special values (NaN,
 infinities, -0, the ends of the type), on operands that are broadcast, of one element, and empty: this decides its exactness, or
-drops it. What the default patterns do already is left out; the rest is measured.
+drops it.
 
 Equality on samples is evidence, not a proof: a rewrite that is found here becomes a pattern only with a reason why it is right.
 """
 
-import argparse
-import json
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -28,11 +21,8 @@ import onnx
 import onnxruntime
 
 import xoptim
-from benchmarks.expressions import CONSTANTS, OPERATORS, Term, Way, ordered, parsed, renamed, terms
 from benchmarks.graphs import Graph
-from benchmarks.tools import cell
-from xoptim.bench import bench
-from xoptim.diagnose.mining import mine
+from tests.discovery.expressions import CONSTANTS, OPERATORS, Term, Way, ordered, parsed, renamed, terms
 from xoptim.facts.dtypes import Exactness
 
 OPSET: Final = 21
@@ -331,32 +321,3 @@ def is_known(rule: Rule) -> bool:
     shape = ("n", *(_SQUARE if "MatMul" in str(rule.left) else _SHAPE)[1:])
     optimized = xoptim.optimize(side_of(rule, rule.left, shape))
     return sum(node.op_type != "Constant" for node in optimized.graph.node) <= len(rule.right.nodes())
-
-
-def ratio(rule: Rule, seconds: float) -> str:
-    """The time of the right side divided by the time of the left side, with its interval."""
-    sides = [side_of(rule, side, (8, 128, 128)) for side in (rule.left, rule.right)]
-    found = bench(dict(zip(("left", "right"), sides, strict=True)), seconds=seconds, threads=1, compare=False, loading=False)
-    return cell(found.models[1].ratio)
-
-
-def main() -> None:
-    """Mine, search, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", type=pathlib.Path, help="optimized models")
-    parser.add_argument("--mined", type=pathlib.Path, help="what `xopt mine --json` printed, in place of models")
-    parser.add_argument("--nodes", type=int, default=3, choices=(2, 3, 4), help="most nodes of a left side")
-    parser.add_argument("--all", action="store_true", help="print what the default patterns do too")
-    parser.add_argument("--seconds", type=float, default=0.2, help="of measured runs for each side; 0 measures nothing")
-    given = parser.parse_args()
-    forms = json.loads(given.mined.read_text()) if given.mined else [each.to_json() for each in mine(given.models, given.nodes)]
-    print("| places | models | left | right | exactness | time |\n|---|---|---|---|---|---|")
-    for rule in searched(forms, given.nodes):
-        if given.all or not is_known(rule):
-            time = ratio(rule, given.seconds) if given.seconds else ""
-            cells = (rule.places, rule.models, rule.left, rule.right, rule.exactness, time)
-            print(f"| {' | '.join(map(str, cells))} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

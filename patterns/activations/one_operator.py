@@ -1,21 +1,37 @@
-"""Activations, spelled out, as one operator."""
+"""Activations, spelled out, or times a factor or their operand, as one operator."""
+
+from typing import Any, ClassVar
 
 from onnx import TensorProto
 
-from xoptim.facts.dtypes import FLOATS
-from xoptim.match import Example, GraphView, Match, PatternBuilder, Scalar, Symbol
+from xoptim.facts.dtypes import FLOATS, Exactness
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.pattern import operator_key
+from xoptim.match.rewrite import Phase
+from xoptim.match.trace import Scalar, Symbol
 
-from .._factors import fits
-from ._operators import _OneOperator
-
-
-class _ActivationFormula(_OneOperator):
-    """The formula of an activation; the sign of a zero may differ."""
-
-    phase = "specialize"
+from .._folding import fits
 
 
-class EluExpPattern(_ActivationFormula):
+class _OneOperator(EasyPatternOptimization):
+    """A formula of ``x`` that is one operator, its only entry in `kernels`; it may derive ``attributes``."""
+
+    phase: ClassVar[Phase] = "specialize"
+    exactness: ClassVar[Exactness] = "rounding"
+
+    def apply_pattern(self, g: PatternRewriter, x: str, attributes: dict[str, Any] | None = None) -> str:
+        ((domain, op_type),) = map(operator_key, self.kernels)
+        return str(getattr(g.op, op_type)(x, domain=domain, **(attributes or {})))
+
+
+def _by_sign(g: PatternBuilder, x: Symbol, otherwise: Symbol) -> Symbol:
+    """The operand where it is positive, another tensor elsewhere; the comparison decides which branch is which."""
+    if g.option("positive"):
+        return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, otherwise)
+    return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), otherwise, x)
+
+
+class EluExpPattern(_OneOperator):
     """Where(x > 0, x, a · (Exp(x) - 1)) → Elu(x, alpha=a)
 
     What: one operator instead of five; the same for x < 0, x ≥ 0 and x ≤ 0, and without a.
@@ -30,12 +46,9 @@ class EluExpPattern(_ActivationFormula):
     kernels = {"Elu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, a: Scalar) -> Symbol:
-        # The comparison decides which branch is which.
         curve = g.op.Sub(g.op.Exp(x), 1.0)
         bent = g.op.Mul(curve, a) if g.option("factor") else curve
-        if g.option("positive"):
-            return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, bent)
-        return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), bent, x)
+        return _by_sign(g, x, bent)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         alpha = float(g.get_constant_scalar(m.a) or 0) if m.factor else 1.0
@@ -53,7 +66,7 @@ class EluExpPattern(_ActivationFormula):
     )
 
 
-class HardSigmoidPattern(_ActivationFormula):
+class HardSigmoidPattern(_OneOperator):
     """Clip(x + b, 0, h) / h → HardSigmoid(x, alpha=1/h, beta=b/h)
 
     What: one operator instead of three, also for · (1/h), and for Clip(x · a + b, 0, 1).
@@ -95,7 +108,7 @@ class HardSigmoidPattern(_ActivationFormula):
     )
 
 
-class LeakyReluPattern(_ActivationFormula):
+class LeakyReluPattern(_OneOperator):
     """Where(x > 0, x, x · s) → LeakyRelu(x, alpha=s)
 
     What: one operator instead of three; the same for x < 0, x ≥ 0, x ≤ 0, and for Max(x, x · s).
@@ -109,13 +122,10 @@ class LeakyReluPattern(_ActivationFormula):
     kernels = {"LeakyRelu": "x"}  # (2)
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, s: Scalar) -> Symbol:
-        # The comparison decides which branch is which.
         steep = g.op.Mul(x, s)
         if g.option("maximum"):
             return g.op.Max(x, steep)
-        if g.option("positive"):
-            return g.op.Where(g.op.Greater(x, 0) if g.option("strict") else g.op.GreaterOrEqual(x, 0), x, steep)
-        return g.op.Where(g.op.Less(x, 0) if g.option("strict") else g.op.LessOrEqual(x, 0), steep, x)
+        return _by_sign(g, x, steep)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         slope = g.get_constant_scalar(m.s)
@@ -132,7 +142,7 @@ class LeakyReluPattern(_ActivationFormula):
     )
 
 
-class MaxReluPattern(_ActivationFormula):
+class MaxReluPattern(_OneOperator):
     """Max(x, 0) → Relu(x)
 
     What: names the operation.
@@ -156,7 +166,7 @@ class MaxReluPattern(_ActivationFormula):
     )
 
 
-class SigmoidExpPattern(_ActivationFormula):
+class SigmoidExpPattern(_OneOperator):
     """1 / (1 + Exp(-x)) → Sigmoid(x)
 
     What: one operator instead of four.
@@ -185,7 +195,7 @@ class SigmoidExpPattern(_ActivationFormula):
     )
 
 
-class SoftplusExpPattern(_ActivationFormula):
+class SoftplusExpPattern(_OneOperator):
     """Relu(x) + Log(1 + Exp(-Abs(x))) → Softplus(x)
 
     What: one operator instead of six; the same for Max(x, 0), and for Where(x > 20, x, Log(1 + Exp(x))), which torch defines.
@@ -219,7 +229,7 @@ class SoftplusExpPattern(_ActivationFormula):
     )
 
 
-class SoftsignAbsPattern(_ActivationFormula):
+class SoftsignAbsPattern(_OneOperator):
     """x / (1 + Abs(x)) → Softsign(x)
 
     What: one operator instead of three.
@@ -240,7 +250,7 @@ class SoftsignAbsPattern(_ActivationFormula):
     )
 
 
-class ThresholdedReluPattern(_ActivationFormula):
+class ThresholdedReluPattern(_OneOperator):
     """Where(x > t, x, 0) → ThresholdedRelu(x, alpha=t)
 
     What: one operator instead of two.
@@ -266,4 +276,93 @@ class ThresholdedReluPattern(_ActivationFormula):
         "agraph (float[a,b] x) => (float[a,b] y) <float t = {0.5}, float zero = {0}> "
         "{ c = Greater(x, t) y = Where(c, x, zero) }",
         "{ y = ThresholdedRelu <alpha = 0.5> (x) }",
+    )
+
+
+class EluMulPattern(_OneOperator):
+    """Elu(x, alpha=a) · k → Selu(x, alpha=a, gamma=k)
+
+    What: one operator instead of two; with `EluPattern` one instead of six.
+    Why: saves one pass over the tensor.
+    Refuses when:
+    1. a or k is not a positive number of moderate size, or k does not fit the attribute.
+    2. the provider has no kernel of Selu for the type.
+    """
+
+    priority = 1
+    min_opset = 7
+    kernels = {"Selu": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, k: Scalar) -> Symbol:
+        return g.op.Mul(g.op.Elu(x, alpha=g.capture("alpha", lambda value: 1e-3 < value < 1e3)), k)  # (1)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        gamma = float(g.get_constant_scalar(m.k) or 0)
+        if not 1e-3 < gamma < 1e3 or not fits(g, m.x, gamma):  # (1)
+            return self.none(m.nodes[-1], msg=f"the factor is {gamma}")
+        return m.derive(attributes={"alpha": m.alpha, "gamma": gamma})
+
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) <float k = {1.5}> { t = Elu <alpha = 2.0> (x) y = Mul(t, k) }",
+        "{ y = Selu <alpha = 2.0, gamma = 1.5> (x) }",
+    )
+
+
+class HardSigmoidMulPattern(_OneOperator):
+    """x · HardSigmoid(x, alpha=1/6, beta=0.5) → HardSwish(x)
+
+    What: one operator instead of two.
+    Why: saves one pass over the tensor, on providers with a kernel for it (onnxruntime's CPU provider has none).
+    Refuses when:
+    1. the attributes differ from these, or the type has more digits than they have.
+    2. the provider has no kernel of HardSwish for the type.
+    """
+
+    priority = 1
+    min_opset = 14
+    providers = ("cuda",)
+    operand_types = {"x": FLOATS - {TensorProto.DOUBLE}}  # (1)
+    kernels = {"HardSwish": "x"}  # (2)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        # The attribute as 32-bit floats hold it (1).
+        return g.op.Mul(x, g.op.HardSigmoid(x, alpha=lambda value: abs(6 * value - 1) < 1e-6, beta=0.5))
+
+    examples = Example.only(
+        "agraph (float[a,b] x) => (float[a,b] y) { t = HardSigmoid <alpha = 0.1666667, beta = 0.5> (x) y = Mul(x, t) }",
+        "{ y = HardSwish(x) }",
+    )
+
+
+class QuickGeluPattern(_OneOperator):
+    """x · Sigmoid(alpha · x) → com.microsoft.QuickGelu(x, alpha)
+
+    What: one operator instead of two or three; with alpha = 1 it is Swish, for which onnxruntime has no kernel.
+    Why: measured 1.5 to 2.4 times faster on onnxruntime's CPU provider for alpha = 1, no slower for others.
+    Refuses when:
+    1. the provider has no kernel of QuickGelu for the type.
+    2. alpha is not a number, or does not fit the attribute.
+    """
+
+    phase = "target"
+    priority = 7  # after the regions of other layouts, which do not carry operators of onnxruntime
+    min_opset = 7
+    produces = ("com.microsoft",)
+    tags = ("onnxruntime",)
+    kernels = {"com.microsoft::QuickGelu": "x"}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, alpha: Scalar) -> Symbol:
+        return g.op.Mul(x, g.op.Sigmoid(g.op.Mul(x, alpha) if g.option("multiple") else x))  # (2)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        factor = float(g.get_constant_scalar(m.alpha) or 0) if m.multiple else 1.0
+        if not (1e-30 < abs(factor) < 1e30 and fits(g, m.x, factor)):  # (2)
+            return self.none(m.nodes[-1], msg="the factor is out of range")
+        return m.derive(attributes={"alpha": factor})
+
+    examples = Example.pairs(
+        "agraph (float[a,b] x) => (float[a,b] y) <float c = {1.5}> { t = Mul(c, x) s = Sigmoid(t) y = Mul(x, s) }",
+        "{ y = com.microsoft.QuickGelu <alpha = 1.5> (x) }",
+        "agraph (float[a,b] x) => (float[a,b] y) { s = Sigmoid(x) y = Mul(s, x) }",
+        "{ y = com.microsoft.QuickGelu <alpha = 1.0> (x) }",
     )
