@@ -38,7 +38,7 @@ class Loaded(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """The answer of the other process when a run, by its number in the batch and that of the model, ended its working copy."""
+    """The answer of the other process when a run ended its working copy: numbers of the run, in its batch, and of the model."""
 
     reason: str
     run: int
