@@ -179,7 +179,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 _REASONS: Final = {"Object arrays": "it holds objects: texts need the type str", "pickle": "it is not an archive"}
-"""The reasons behind errors of numpy, by a part of their text."""
+"""Reasons in plain words, by a part of the text of numpy's error."""
 
 
 def _feeds(path: Path) -> dict[str, np.ndarray]:

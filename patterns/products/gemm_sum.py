@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from xoptim.facts.dtypes import FLOATS
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
@@ -133,7 +135,9 @@ class GemmZeroBiasPattern(_GemmSum):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         bias, beta = doubles(g, m.c), m.attributes.get("beta", 1.0)
-        if (bias * beta).any():  # (1), also where it is NaN
+        with np.errstate(invalid="ignore"):  # 0 times an infinity is NaN, which is not 0
+            adds = (bias * beta).any()
+        if adds:  # (1)
             return self.none(m.nodes[0], msg="the bias is not 0, and not multiplied by 0")
         if bias.any() and not contracts(g, m.a, m.b, m.attributes):  # (2)
             return self.none(m.nodes[0], msg="the sum may have no terms")
