@@ -1,6 +1,6 @@
 from typing import Final
 
-from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._grids import counted_from_end
 from .._nodes import is_op
@@ -12,7 +12,7 @@ _LAST: Final = {"Less": -1, "LessOrEqual": 0}
 """The largest one."""
 
 
-class TriluMulPattern(EasyPatternOptimization):
+class TriluMulPattern(PatternOptimization):
     """Trilu(x, k) · Cast(column > row) → Trilu(x, k), when the comparison holds wherever Trilu keeps x
 
     What: drops a mask of positions, which Range counts, that is 1 inside of the triangle; outside, the product is 0 anyway.
@@ -23,30 +23,42 @@ class TriluMulPattern(EasyPatternOptimization):
     3. the triangle is not known to lie inside of the mask.
     """
 
+    anchors = ("Mul",)
+    near = ("Trilu",)
     min_opset = 14
 
-    def match_pattern(self, g: PatternBuilder, triangle: Symbol, a: Symbol, b: Symbol) -> Symbol:
-        comparison = getattr(g.op, g.choice("comparison", *MIRRORED))(a, b)
-        return g.op.Mul(triangle, g.keep(g.op.Cast(g.keep(comparison), attributes=ANY)))
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        for name, other in (tuple(node.input), tuple(node.input)[::-1]):
+            triangle, cast = g.node_before(name), g.node_before(other)
+            if triangle is None or cast is None or not is_op(triangle, "Trilu") or not is_op(cast, "Cast"):
+                continue
+            comparison = g.node_before(cast.input[0])
+            operator = self._columns_to_rows(g, comparison)
+            if operator is None:  # (1)
+                return self.none(cast, msg="not a comparison of columns with rows")
+            if not g.same_shape(name, other) or g.info(name).rank != g.info(node.output[0]).rank:  # (2)
+                return self.none(node, msg="the shapes are not known to be equal")
+            k = g.get_constant_scalar(triangle.input[1]) if triangle.input[1:] and triangle.input[1] else 0
+            is_upper = g.get_attribute(triangle, "upper", 1)
+            bound = (_FIRST if is_upper else _LAST).get(operator)
+            if not isinstance(k, int) or bound is None or (k < bound if is_upper else k > bound):  # (3)
+                return self.none(triangle, msg="the triangle is larger than the mask")
+            return MatchResult(self, [triangle, comparison, cast, node], self._without_mask)
+        return self.none(node, msg="not a triangle and a mask")  # (1)
 
-    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        (product, cast, _), trilu = m.nodes, g.node_before(m.triangle)
-        # How the comparison compares the column with the row.
-        operators: dict[object, str] = {(-1, -2): m.comparison, (-2, -1): MIRRORED[m.comparison]}
-        operator = operators.get((counted_from_end(g, m.a), counted_from_end(g, m.b)))
-        if not is_op(trilu, "Trilu") or operator is None:  # (1)
-            return self.none(cast, msg="not a triangle and a comparison of columns with rows")
-        if not g.same_shape(m.triangle, cast.output[0]) or g.info(m.triangle).rank != g.info(m.outputs[0]).rank:  # (2)
-            return self.none(product, msg="the shapes are not known to be equal")
-        k = g.get_constant_scalar(trilu.input[1]) if trilu.input[1:] and trilu.input[1] else 0
-        is_upper = g.get_attribute(trilu, "upper", 1)
-        bound = (_FIRST if is_upper else _LAST).get(operator)
-        if not isinstance(k, int) or bound is None or (k < bound if is_upper else k > bound):  # (3)
-            return self.none(trilu, msg="the triangle is larger than the mask")
-        return True
+    def _without_mask(self, g: PatternRewriter, triangle: Node, comparison: Node, cast: Node, node: Node) -> list[Node]:
+        kept = [] if g.is_used_only_by(cast.output[0], node) else [comparison, cast]
+        if not kept and not g.is_used_only_by(comparison.output[0], cast):
+            kept = [comparison]
+        return [triangle, *kept, g.make_node("Identity", triangle.output[:1], node.output)]
 
-    def apply_pattern(self, g: PatternRewriter, triangle: str) -> str:
-        return triangle
+    @staticmethod
+    def _columns_to_rows(g: GraphView, node: Node | None) -> str | None:
+        """How a comparison of positions compares the column with the row, ``None`` for another node."""
+        if node is None or node.op_type not in MIRRORED or node.domain:
+            return None
+        operators: dict[object, str] = {(-1, -2): node.op_type, (-2, -1): MIRRORED[node.op_type]}
+        return operators.get(tuple(counted_from_end(g, name) for name in node.input))
 
     examples = Example.pairs(
         "agraph (float[n,n] x, bool[n] z) => (float[n,n] y) <int64 o = {0}, int64 e = {1}, int64[1] k = {1}> { s = Size(z) "
