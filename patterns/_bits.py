@@ -7,8 +7,8 @@ import numpy as np
 
 from ._folding import Array
 
-_FAR: Final = 2.0**40
-"""Largest scale, and the reciprocal of the smallest one, so that no product of two leaves the range of 32-bit floats."""
+_FAR: Final = 2.0**120
+"""Largest scale or product of two, and the reciprocal of the smallest one, which stay in the range of 32-bit floats."""
 _STEEP: Final = 2.0**8
 """Most steps of the result by which it changes with one step of an operand."""
 
@@ -34,7 +34,7 @@ def are_moderate(scales: Sequence[Array], *, is_product: bool) -> bool:
         is_product: whether the result is made of products of the first two operands.
     """
     *operands, result = (each.astype(np.float64) for each in scales)
-    if not all(bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in (*operands, result)):
-        return False
     factors = [operands[0] * operands[1]] if is_product else operands
+    if not all(bool(np.all((each >= 1 / _FAR) & (each <= _FAR))) for each in (*operands, *factors, result)):
+        return False
     return all(bool(np.all(each / result <= _STEEP)) for each in factors)

@@ -1,6 +1,7 @@
 """Choices of products, tried together: what counts is the error and the time of the model that comes out."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +27,7 @@ _SLOWER: Final = (1.3, float("inf"))
 _WHOLE: Final = 0.98
 """A whole that takes more than this part of the time is not worth its error."""
 _SECONDS: Final = 0.5
+_DRAWS: Final = 3
 _UNSEEN: Final = 0.4
 """Part of the tolerance that is kept for values that are not among the samples, where there is one; less the more there are."""
 
@@ -62,12 +64,14 @@ def best_attempt(
         options: by which integers are computed with.
         settings: of the sessions that are measured.
     """
+    aim = allowance(precision, found.samples)
     if found.goal == "size":
         return _attempt(found, found.products, precision, options)
     sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.observed.ranges else (FASTER,))]
     different = [each for place, each in enumerate(sets) if each not in sets[:place]]
     attempts = [_attempt(found, each, precision, options) for each in different]
-    return fastest(found, attempts, settings) or _attempt(found, [], precision, options)
+    best = fastest(found, attempts, settings) or _made(found, [], options)
+    return next((each for each in _in_halves(found, best, options) if each.error <= max(aim, best.error)), best)
 
 
 def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings) -> Attempt | None:
@@ -97,24 +101,37 @@ def _attempt(
     for _ in range(_ATTEMPTS):
         taken = choose(found.trial, candidates, found.samples, limit, found.goal)
         made = _made(found, taken, options)
-        if made.error <= aim:
-            return made
-        if not taken:
+        if found.goal == "size":  # half of the bytes that are left may count for more than a product
+            made = next(_in_halves(found, made, options), made)
+        if not taken or made.error <= aim:
             break
         limit *= _SMALLER * aim / made.error
-    made = _made(found, [], options)
-    return made if made.error <= aim else _made(found, [], options, halves=False)
+    return made if made.error <= aim else _made(found, [], options)
 
 
-def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOptions, *, halves: bool = True) -> Attempt:
-    """The attempt that rounds some products; weights that stay in floats are stored in 16 bits."""
-    provider, forms = options.provider, with_followers(taken, found.products)
-    rounded, applied = round_products(found.model, found.folder, found.patterns, forms, provider, found.observed)
-    if halves:
-        patterns = rounding_patterns("float16")
-        others = dict(each.form for each in find_products(rounded, found.folder, patterns, provider)[0])
-        rounded, stored = round_products(rounded, found.folder, patterns, others, provider)
-        applied |= stored
+def _in_halves(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Iterator[Attempt]:
+    """The attempt with all weights that stay in floats stored in 16 bits, then with all but one of the smallest ones.
+
+    Numbers that are hardly moved round to other integers behind them, so that these differ by more than 16 bits explain.
+    """
+    patterns, provider = rounding_patterns("float16"), options.provider
+    products, _ = find_products(attempt.rounded, found.folder, patterns, provider)
+    smallest = sorted(products, key=lambda each: math.prod(each.shape))
+    for left in [None, *smallest[:_DRAWS]] if products else []:
+        forms = dict(each.form for each in products if each is not left)
+        rounded, stored = round_products(attempt.rounded, found.folder, patterns, forms, provider)
+        yield _computed(found, rounded, {**attempt.patterns, **stored}, options)
+
+
+def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOptions) -> Attempt:
+    """The attempt that rounds some products."""
+    forms = with_followers(taken, found.products)
+    rounded, applied = round_products(found.model, found.folder, found.patterns, forms, options.provider, found.observed)
+    return _computed(found, rounded, applied, options)
+
+
+def _computed(found: Sensitivity, rounded: onnx.ModelProto, patterns: dict[str, str], options: OptimizationOptions) -> Attempt:
+    """The attempt that computes with the integers of a rounded model."""
     source = Source(rounded, found.folder)
     model = GraphBuilder(source, optimization_options=replace(options, on_application=None)).to_onnx()
-    return Attempt(rounded, applied, model, found.trial.error_of(model, found.folder))
+    return Attempt(rounded, patterns, model, found.trial.error_of(model, found.folder))
