@@ -26,6 +26,7 @@ def test_products_with_the_same_weights_go_along_in_the_same_form() -> None:
     assert with_followers(products[:1], products) == {"a": "P", "b": "P"}
     assert with_followers(products[:2], products) == {"a": "Q", "b": "Q"}
     assert with_followers(products[4:], products) == {"c": "P"}
+    assert with_followers(products[4:], products[2:]) == {"c": "P"}  # the one that represents the weights is not worthwhile
 
 
 def test_followers_read_nothing_but_rounded_tensors() -> None:

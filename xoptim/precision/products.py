@@ -306,7 +306,7 @@ def followers(products: Sequence[Product]) -> dict[Form, list[Form]]:
         forms.setdefault(each.result, []).append(each.pattern)
     found = dict[Form, list[Form]]()
     for result, leader in {each.result: each.leader for each in products if each.leader}.items():
-        for pattern in forms[leader]:
+        for pattern in forms.get(leader, ()):  # one that is not worthwhile is left out, with all that goes along
             own = pattern if pattern in forms[result] else forms[result][0]
             found.setdefault((leader, pattern), []).append((result, own))
     return found
