@@ -11,8 +11,7 @@ from ._tables import ROWS, _RoundedTable
 
 _BLOCK = 32
 _FLOATS = ", ".join(str(n % 16 - 8) for n in range(ROWS * _BLOCK))
-_SCALES = ", ".join(["1"] * ROWS)
-_ZEROS = ", ".join(["8"] * ROWS)
+_SCALES, _ZEROS = (", ".join([digit] * ROWS) for digit in "18")
 _PACKED = ", ".join(str(n % 16 | n % 16 + 1 << 4) for n in range(0, ROWS * _BLOCK, 2))
 
 
@@ -47,18 +46,14 @@ class Int4TablePattern(_RoundedTable):
         integers = g.op.Reshape(g.make_initializer("", blocks, source=w), [len(table), table.shape[1] // 2])
         scales = g.make_initializer("", np.ascontiguousarray(found.scales.T), source=f"{w}_scales")
         zeros = g.make_initializer("", packed(found.zeros.T, 4), source=f"{w}_zeros")
-        axes = {"gather_axis": 0, "quantize_axis": 1}
-        return g.op.GatherBlockQuantized(integers, i, scales, zeros, bits=4, block_size=_BLOCK, domain="com.microsoft", **axes)
+        read = {"bits": 4, "block_size": _BLOCK, "gather_axis": 0, "quantize_axis": 1}
+        return g.op.GatherBlockQuantized(integers, i, scales, zeros, domain="com.microsoft", **read)
 
-    examples = (
-        Example(
-            f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_FLOATS}}}> {{ y = Gather(w, i) }}",
-            f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},1,16] w = {{{_PACKED}}}, "
-            f"float[{ROWS},1] s = {{{_SCALES}}}, uint8[{ROWS},1] z = {{{_ZEROS}}}, int64[2] k = {{{ROWS}, 16}}> "
-            "{ t = Reshape(w, k) "
-            "y = com.microsoft.GatherBlockQuantized <bits = 4, block_size = 32, gather_axis = 0, quantize_axis = 1> "
-            "(t, i, s, z) }",
-            opset=13,
-            ranges=(("i", -ROWS, ROWS - 1),),
-        ),
+    examples = Example.only(
+        f"agraph (int64[n] i) => (float[n,32] y) <float[{ROWS},32] w = {{{_FLOATS}}}> {{ y = Gather(w, i) }}",
+        f"agraph (int64[n] i) => (float[n,32] y) <uint8[{ROWS},1,16] w = {{{_PACKED}}}, float[{ROWS},1] s = {{{_SCALES}}}, "
+        f"uint8[{ROWS},1] z = {{{_ZEROS}}}, int64[2] k = {{{ROWS}, 16}}> {{ t = Reshape(w, k) y = com.microsoft."
+        "GatherBlockQuantized <bits = 4, block_size = 32, gather_axis = 0, quantize_axis = 1> (t, i, s, z) }",
+        opset=13,
+        ranges=(("i", -ROWS, ROWS - 1),),
     )
