@@ -24,6 +24,8 @@ from ._rounding import is_roundable, rows_to_int8
 _FEWEST = 1024
 """Folding expands fewer numbers again."""
 _BLOCK = 32
+_SUMS = "agraph (float[n,256] x) => (float[n,4] y)"
+_ROWS = "agraph (int64[n] i) => (float[n,4] y)"
 _PLACES = np.arange(_FEWEST)
 _INTEGERS = np.where(_PLACES % _BLOCK, _PLACES * 37 % 255 - 127, 127)
 _NUMBERS = _INTEGERS / 2
@@ -126,18 +128,16 @@ class Int8WeightsPattern(_StoredWeights):
         numbers = g.op.Mul(*(g.op.Cast(each, to=TensorProto.FLOAT) for each in (integers, scales)))
         return self.turned(g, g.op.Reshape(numbers, [*weights.numbers.shape]), weights)
 
-    _product = "agraph (float[n,256] x) => (float[n,4] y)"
-    _table = "agraph (int64[n] i) => (float[n,4] y)"
     _float = f"<float[256,4] w = {{{_texts(_NUMBERS)}}}>"
     _int8 = (
         f"<int8[32,32] w = {{{_texts(_INTEGERS)}}}, bfloat16[32,1] s = {{{', '.join(['16128'] * 32)}}}, "
         "int64[2] k = {256, 4}> { a = Cast <to = 1> (w) t = Cast <to = 1> (s) m = Mul(a, t) d = Reshape(m, k)"
     )
     examples = Example.pairs(
-        f"{_product} {_float} {{ y = MatMul(x, w) }}",
-        f"{_product} {_int8} y = MatMul(x, d) }}",
-        f"{_table} {_float} {{ y = Gather(w, i) }}",
-        f"{_table} {_int8} y = Gather(d, i) }}",
+        f"{_SUMS} {_float} {{ y = MatMul(x, w) }}",
+        f"{_SUMS} {_int8} y = MatMul(x, d) }}",
+        f"{_ROWS} {_float} {{ y = Gather(w, i) }}",
+        f"{_ROWS} {_int8} y = Gather(d, i) }}",
         opset=13,
     )
 
@@ -168,16 +168,15 @@ class _HalfWeights(_StoredWeights):
 
 def _half_examples(dtype: type) -> tuple[Example, ...]:
     """A product, and a table."""
-    sums, rows = "agraph (float[n,256] x) => (float[n,4] y)", "agraph (int64[n] i) => (float[n,4] y)"
     given, stored = (
         f"<{np.dtype(each).name}[256,4] w = {{{_texts(_NUMBERS.astype(each))}}}>".replace("float32", "float")
         for each in (np.float32, dtype)
     )
     return Example.pairs(
-        f"{sums} {given} {{ y = MatMul(x, w) }}",
-        f"{sums} {stored} {{ d = Cast <to = 1> (w) y = MatMul(x, d) }}",
-        f"{rows} {given} {{ y = Gather(w, i) }}",
-        f"{rows} {stored} {{ r = Gather(w, i) y = Cast <to = 1> (r) }}",
+        f"{_SUMS} {given} {{ y = MatMul(x, w) }}",
+        f"{_SUMS} {stored} {{ d = Cast <to = 1> (w) y = MatMul(x, d) }}",
+        f"{_ROWS} {given} {{ y = Gather(w, i) }}",
+        f"{_ROWS} {stored} {{ r = Gather(w, i) y = Cast <to = 1> (r) }}",
         opset=13,
     )
 

@@ -68,6 +68,14 @@ def test_tolerance_is_kept() -> None:
     assert dearest.result in kept
 
 
+@pytest.mark.parametrize("scheme", ["float16", "bfloat16"])
+def test_what_errs_too_much_stays_in_32_bits(scheme: str) -> None:
+    everything = lowered(network(layers=3), scheme=scheme, tolerance=0.9)
+    some = lowered(network(layers=3), scheme=scheme, tolerance=everything.error)
+    assert 0 < len(some.rounded) < len(everything.rounded)
+    assert some.error <= everything.error * 0.8 + 1e-9
+
+
 def test_four_bits_raise_the_operator_set() -> None:
     found = lowered(network(layers=2), scheme="int4", tolerance=0.9)
     assert found.proof.proto.opset_import[0].version == 21

@@ -28,6 +28,7 @@ _WHOLE: Final = 0.98
 """A whole that takes more than this part of the time is not worth its error."""
 _SECONDS: Final = 0.5
 _DRAWS: Final = 3
+"""Products that are left out in turn where all weights that stay in floats cannot be stored in 16 bits."""
 _UNSEEN: Final = 0.4
 """Part of the tolerance that is kept for values that are not among the samples, where there is one; less the more there are."""
 
@@ -64,13 +65,12 @@ def best_attempt(
         options: by which integers are computed with.
         settings: of the sessions that are measured.
     """
-    aim = allowance(precision, found.samples)
     if found.goal == "size":
         return _attempt(found, found.products, precision, options)
     sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.observed.ranges else (FASTER,))]
     different = [each for place, each in enumerate(sets) if each not in sets[:place]]
     attempts = [_attempt(found, each, precision, options) for each in different]
-    best = fastest(found, attempts, settings) or _made(found, [], options)
+    best, aim = fastest(found, attempts, settings) or _made(found, [], options), allowance(precision, found.samples)
     return next((each for each in _in_halves(found, best, options) if each.error <= max(aim, best.error)), best)
 
 
@@ -112,8 +112,11 @@ def _attempt(
 def _in_halves(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Iterator[Attempt]:
     """The attempt with all weights that stay in floats stored in 16 bits, then with all but one of the smallest ones.
 
-    Numbers that are hardly moved round to other integers behind them, so that these differ by more than 16 bits explain.
+    Numbers that are hardly moved round to other integers behind them, so that these differ by more than 16 bits explain. A
+    scheme of 16 bits has no such attempts: the weights that it leaves in floats err too much.
     """
+    if all(cls.time == 1 for cls in found.patterns):
+        return
     patterns, provider = rounding_patterns("float16"), options.provider
     products, _ = find_products(attempt.rounded, found.folder, patterns, provider)
     smallest = sorted(products, key=lambda each: math.prod(each.shape))

@@ -69,8 +69,8 @@ class Lowered:
     def summary(self) -> str:
         """The choice and its error, in one line."""
         products, options = {each.result for each in self.products if not each.reads}, self.options
-        stored = self.rounded.items() - {each.form for each in self.products}
-        left = products - (self.rounded.keys() - {result for result, _ in stored})
+        taken = self.rounded.items() & {each.form for each in self.products}
+        left, stored = products - dict(taken).keys(), len(self.rounded) - len(taken)
         chosen = len(products) - len(left)
         fast = with_followers((each for each in worthwhile(self.products) if each.is_choice), self.products)
         slow = len(left - fast.keys()) if options.goal == "speed" and not self.in_halves else 0
@@ -80,7 +80,7 @@ class Lowered:
             reasons = [f"{len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here"]
         elif not chosen and options.goal == "speed":
             reasons = ["no choice within the tolerance is faster here"]
-        reasons += [f"weights of {len(stored)} in 16 bits"] if stored else []
+        reasons += [f"weights of {stored} in 16 bits"] if stored else []
         why = f" ({', '.join(reasons)})" if reasons else ""
         unit = "operators" if self.in_halves else "products"
         return (

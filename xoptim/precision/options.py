@@ -31,7 +31,7 @@ class PrecisionOptions:
         tolerance: the error of an output that is allowed, as a fraction: 0.01 for a hundredth.
         metric: how the error is measured: ``largest`` difference over the largest number, ``rms`` (root mean square over root
             mean square), or ``choice`` (how often another element of the last axis is the largest).
-        goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size`` rounds them too.
+        goal: ``speed`` leaves products alone that are not faster with fewer bits here; ``size`` makes the smallest file.
         calibration: which numbers of a tensor belong to its range, where samples determine it: ``minmax`` for all,
             ``percentile`` or ``entropy`` without rare large ones.
         compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with weights that are stored in 16.
