@@ -64,7 +64,7 @@ class Lowering:
     )
     metric: Metric = metric_option()
     goal: Goal = option(
-        "Leave products alone that fewer bits do not make faster here, or round them too.",
+        "Leave products alone that fewer bits do not make faster here, or make the smallest file.",
         "--for",
         type=click.Choice(("speed", "size")),
         default="speed",
