@@ -43,6 +43,15 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     return chosen
 
 
+def cheapest(chosen: Sequence[Product], part: float) -> list[Product]:
+    """The first ones of a choice, fewer than all, that have at most a part of the sum of the squares of their errors."""
+    squares, sums = dict[str, float](), list[float]()
+    for each in chosen:
+        squares[each.result] = each.alone**2  # of several forms of a product, the last one counts
+        sums.append(sum(squares.values()))
+    return [each for each, total in zip(chosen[:-1], sums, strict=False) if total <= part * sums[-1]]
+
+
 def _in_order(products: Iterable[Product], goal: Goal) -> list[Product]:
     """The forms that are worth their error, those first that save most for it.
 

@@ -55,6 +55,12 @@ class Lowered:
         return "operators of 16 bits" if self.in_halves else "integers"
 
     @property
+    def taken(self) -> dict[str, str]:
+        """Results of the products that compute with rounded numbers, with the names of the patterns."""
+        forms = {each.form for each in self.products}
+        return {result: pattern for result, pattern in self.rounded.items() if (result, pattern) in forms}
+
+    @property
     def fault(self) -> str:
         """The reason not to use the model, empty when there is none."""
         wrong = next((report for report in self.structure if report.status == "different"), None)
@@ -69,8 +75,7 @@ class Lowered:
     def summary(self) -> str:
         """The choice and its error, in one line."""
         products, options = {each.result for each in self.products if not each.reads}, self.options
-        taken = self.rounded.items() & {each.form for each in self.products}
-        left, stored = products - dict(taken).keys(), len(self.rounded) - len(taken)
+        left, stored = products - self.taken.keys(), len(self.rounded) - len(self.taken)
         chosen = len(products) - len(left)
         fast = with_followers((each for each in worthwhile(self.products) if each.is_choice), self.products)
         slow = len(left - fast.keys()) if options.goal == "speed" and not self.in_halves else 0
