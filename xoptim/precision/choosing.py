@@ -26,19 +26,20 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     """
     ranked = _in_order((each for each in products if each.is_choice), goal)
 
-    def keeps(chosen: Sequence[Product], places: range) -> bool:
-        return trial.error(with_followers(chosen, products), places) <= tolerance
+    def error(chosen: Sequence[Product], places: range) -> float:
+        return trial.error(with_followers(chosen, products), places)
 
     low, high = 0, len(ranked)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if keeps(ranked[:middle], samples.to_choose) else (low, middle - 1)
-    chosen = ranked[:low]
+        low, high = (middle, high) if error(ranked[:middle], samples.to_choose) <= tolerance else (low, middle - 1)
+    chosen, least = ranked[:low], error(ranked[:low], samples.to_choose)
     for each in ranked[low:]:
-        if each.alone <= tolerance and keeps([*chosen, each], samples.to_choose):
-            chosen.append(each)
+        if least**2 + each.alone**2 <= tolerance**2:
+            found = error([*chosen, each], samples.to_choose)
+            chosen, least = ([*chosen, each], found) if found <= tolerance else (chosen, least)
     everywhere = range(len(samples.feeds))
-    while chosen and not keeps(chosen, everywhere):
+    while chosen and error(chosen, everywhere) > tolerance:
         chosen.pop()
     return chosen
 
