@@ -124,8 +124,8 @@ class Lowered:
 
 
 def in_floats(options: OptimizationOptions, how: ProofOptions) -> tuple[OptimizationOptions, ProofOptions]:
-    """The options of the optimization before anything is rounded: blocks and weights are written to their places afterwards."""
-    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS)), replace(how, draft=None)
+    """The options of the optimization before anything is rounded: blocks are written to their places afterwards."""
+    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS)), how
 
 
 def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
