@@ -173,6 +173,19 @@ def test_other_providers() -> None:
         lower(proof, replace(options, provider="cuda"), how, PrecisionOptions())
 
 
+@pytest.mark.parametrize("values", [np.full((3, 64), np.nan), np.zeros((0, 64))])
+def test_values_that_show_no_error(values: np.ndarray) -> None:
+    model = parse("agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w> { y = MatMul(x, w) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
+    with pytest.raises(ChoiceError, match="no output holds a finite number on the samples"):
+        lowered(model, feeds=[{"x": values.astype(np.float32)}])
+
+
+def test_inputs_of_16_bits_need_operators_that_compute_with_them() -> None:
+    with pytest.raises(ChoiceError, match="--compute float16"):
+        lowered(network(), scheme="float16", io_types="float16")
+
+
 def test_values_that_do_not_fit() -> None:
     with pytest.raises(ChoiceError, match="int32"):
         lowered(network(), feeds=[{"words": np.zeros(3, np.int32)}])
@@ -186,6 +199,10 @@ def test_values_that_do_not_fit() -> None:
         ({"scheme": "int2"}, "a precision is int8, int4, float16, bfloat16, not 'int2'"),
         ({"metric": "mean"}, "a metric is largest, rms, choice, not 'mean'"),
         ({"goal": "both"}, "a goal is speed or size, not 'both'"),
+        ({"metric": []}, r"a metric is largest, rms, choice, not \[\]"),
+        ({"tolerance": "1%"}, "a tolerance is a fraction between 0 and 1, such as 0.01, not '1%'"),
+        ({"feeds": {"x": np.zeros(1)}}, "feeds are a list of dictionaries"),
+        ({"feeds": [np.zeros(1)]}, "feeds are a list of dictionaries"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
@@ -201,6 +218,11 @@ def test_optimize() -> None:
     assert smaller.ByteSize() < 0.35 * model.ByteSize()
     with pytest.raises(ValueError, match="leave out only_if_faster"):
         xoptim.optimize(model, precision=chosen, only_if_faster=True)
+
+
+def test_a_scheme_is_not_an_instance_of_options() -> None:
+    with pytest.raises(TypeError, match=r"PrecisionOptions\(scheme='int8'\), not 'int8'"):
+        xoptim.optimize(network(), precision=cast(Any, "int8"))
 
 
 def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
