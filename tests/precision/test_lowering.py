@@ -166,6 +166,16 @@ def test_nothing_to_round() -> None:
         lowered(parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }"), feeds=())
 
 
+def test_products_in_functions() -> None:
+    model = parse(
+        "agraph (float[n,4] words, float[4,4] w) => (float[n,4] y) { y = mine.Product(words, w) } "
+        '<domain: "mine", opset_import: ["" : 18]> Product (x, w) => (y) { m = MatMul(x, w) y = Neg(m) }',
+        domains={"mine": 1},
+    )
+    with pytest.raises(ChoiceError, match="products in local functions stay, without --inline"):
+        lowered(model, feeds=())
+
+
 def test_other_providers() -> None:
     how, options = ProofOptions(whole=False), OptimizationOptions()
     proof = prove(network(layers=1), options, how)
