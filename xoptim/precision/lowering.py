@@ -17,6 +17,7 @@ from xoptim.precision.measuring import integer_patterns, sensitivity
 from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.products import Product, with_followers, worthwhile
 from xoptim.precision.samples import Samples
+from xoptim.validate.errors import ChoiceError
 from xoptim.validate.report import ValidationReport
 
 _AFTERWARDS: Final = ("FusedConv",)
@@ -146,6 +147,8 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
         RunError, LoadError, FeedError: the model does not run.
     """
     halves = precision.computes_in_halves(options.provider)
+    if precision.io_types == "float16" and not halves:
+        raise ChoiceError("inputs and outputs become float16 where operators compute in 16 bits: --compute float16")
     word = HALVES if halves else precision.scheme
     computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(word)]
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
