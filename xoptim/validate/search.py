@@ -165,7 +165,7 @@ class Search:
         if self._need.total(sizes) > _PROBE_BYTES and (size := self._need.at_least(sizes)) > _PROBE_BYTES:
             return f"needs {size_text(size)} of memory, and a run with large sizes may take {size_text(_PROBE_BYTES)}"
         if not self._budget.allows(work):
-            # Several axes of unknown size, each as long as the longest, make a bound that tells no more than that it is too long.
+            # Several unknown axes, each taken to be as long as the longest, give a bound that may be years.
             seconds, limit = self._budget.estimate(work), self._budget.limit
             expected = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
             return f"would take {expected}, and the budget of all runs is {limit:.3g} s (--validation-budget)"
