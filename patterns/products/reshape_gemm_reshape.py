@@ -47,8 +47,12 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
         product = g.op.MatMul(x if target is None else g.op.Reshape(x, np.array(target, dtype=np.int64)), w)
         return g.op.Add(product, b) if bias else product
 
-    examples = Example.only(
+    examples = Example.pairs(
         "agraph (float[a,5,4] x, float[4,3] w, float[3] b) => (float[a,5,3] y) "
         "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}> { f = Reshape(x, s) p = Gemm(f, w, b) y = Reshape(p, t) }",
         "{ p = MatMul(x, w) y = Add(p, b) }",
+        "agraph (float[a,5,4] x, float[4,3] w, float[4,2] u) => (float[a,5,3] y, float[a,5,2] z) "
+        "<int64[2] s = {-1, 4}, int64[3] t = {-1, 5, 3}, int64[3] r = {-1, 5, 2}> "
+        "{ f = Reshape(x, s) p = Gemm(f, w) y = Reshape(p, t) q = Gemm(f, u) z = Reshape(q, r) }",
+        "{ y = MatMul(x, w) z = MatMul(x, u) }",
     )
