@@ -1,48 +1,65 @@
 from typing import Any
 
+import numpy as np
+
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._nodes import is_op
 
 
 class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
-    """RotaryEmbedding(Transpose(Reshape(x))) → Transpose(Reshape(RotaryEmbedding(x, num_heads=h)))
+    """RotaryEmbedding(Transpose(x)) → Transpose(Reshape(RotaryEmbedding(Reshape(x), num_heads=h)))
 
-    What: turns the heads before they are split, side by side in the last axis; a single head before its axis is put in.
+    What: turns the heads while they are side by side in the last axis, where a Reshape has split them, or an Attention splits
+    them itself, as behind a normalization of each head; a single head before its axis is put in.
     Why: an Attention after it can split the heads itself; 195 µs instead of 232 µs for 512 tokens in 8 heads of 64.
     Refuses when:
-    1. a shape is unknown, or the Reshape does not split the last axis into heads.
+    1. a shape is unknown.
+    2. no Reshape is before it, and no Attention between it and a Transpose of the result: nothing would cancel.
     """
 
     phase = "specialize"
     priority = 1
     min_opset = 23
 
-    def match_pattern(self, g: PatternBuilder, x: Symbol, shape: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
+    def match_pattern(self, g: PatternBuilder, x: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
         # (batch, positions, heads, elements) become (batch, heads, positions, elements).
-        if g.option("single"):
-            return g.op.RotaryEmbedding(g.op.Unsqueeze(x, axes=[1]), cos, sin, attributes=g.capture("attributes"))
-        heads = g.op.Transpose(g.op.Reshape(x, shape, attributes=g.capture("split")), perm=[0, 2, 1, 3])
+        heads = g.op.Unsqueeze(x, axes=[1]) if g.option("single") else g.op.Transpose(x, perm=[0, 2, 1, 3])
         return g.op.RotaryEmbedding(heads, cos, sin, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        whole, parts = g.try_infer_shape(m.x), g.try_infer_shape(m.outputs[0])
-        if whole is None or parts is None or len(parts) != 4:  # (1)
+        shape = g.try_infer_shape(m.outputs[0])
+        if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or not isinstance(shape[3], int):  # (1)
             return self.none(m.nodes[0], msg="a shape is unknown")
-        batch, heads, positions, size = parts
-        if not isinstance(heads, int) or not isinstance(size, int) or whole != (batch, positions, heads * size):  # (1)
-            return self.none(m.nodes[0], msg="the last axis is not split into heads")
-        return m.derive(written={**m.attributes, "num_heads": heads})
+        if not m.single and not is_op(g.node_before(m.x), "Reshape") and not self._is_between(g, m.outputs[0]):  # (2)
+            return self.none(m.nodes[0], msg="neither a Reshape nor an Attention splits the heads")
+        return m.derive(heads=shape[1], size=shape[3])
 
-    def apply_pattern(self, g: PatternRewriter, x: str, shape: str, cos: str, sin: str, split: Any, written: Any) -> str:
-        turned = g.op.RotaryEmbedding(x, cos, sin, **written)
-        if split is None:
+    def _is_between(self, g: GraphView, turned: str) -> bool:
+        """Whether a Transpose merges the heads of an Attention that is the only reader."""
+        attention = None if g.is_used_more_than_once(turned) else g.next_node(turned)
+        return is_op(attention, "Attention") and is_op(g.next_node(attention.output[0]), "Transpose")
+
+    def apply_pattern(
+        self, g: PatternRewriter, x: str, cos: str, sin: str, single: bool, heads: int, size: int, attributes: dict[str, Any]
+    ) -> str:
+        merged = x if single else g.op.Reshape(x, np.array([0, 0, heads * size], dtype=np.int64))
+        turned = g.op.RotaryEmbedding(merged, cos, sin, **attributes, num_heads=heads)
+        if single:
             return g.op.Unsqueeze(turned, axes=[1])
-        return g.op.Transpose(g.op.Reshape(turned, shape, **split), perm=[0, 2, 1, 3])
+        return g.op.Transpose(g.op.Reshape(turned, np.array([0, 0, heads, size], dtype=np.int64)), perm=[0, 2, 1, 3])
 
-    _start = "agraph (float[b,s,12] x, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,4] y) <int64[4] n = {0, 0, 3, 4}>"
-    examples = Example.only(
-        _start + " { r = Reshape(x, n) t = Transpose <perm = [0, 2, 1, 3]> (r) "
-        "y = RotaryEmbedding <rotary_embedding_dim = 2> (t, c, i) }",
-        _start + " { t = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (x, c, i) r = Reshape(t, n) "
-        "y = Transpose <perm = [0, 2, 1, 3]> (r) }",
+    examples = Example.pairs(
+        "agraph (float[b,s,12] a, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,4] y) <int64[4] n = {0, 0, 3, 4}> "
+        "{ x = Reshape(a, n) t = Transpose <perm = [0, 2, 1, 3]> (x) y = RotaryEmbedding <rotary_embedding_dim = 2> (t, c, i) }",
+        "<int64[4] n = {0, 0, 3, 4}, int64[3] m = {0, 0, 12}, int64[4] r = {0, 0, 3, 4}> { x = Reshape(a, n) p = Reshape(x, m) "
+        "q = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (p, c, i) u = Reshape(q, r) "
+        "y = Transpose <perm = [0, 2, 1, 3]> (u) }",
+        "agraph (float[b,s,3,4] x, float[b,s,1] c, float[b,s,1] i, float[b,3,s,4] k, float[b,3,s,4] v) => (float[b,s,3,4] y) "
+        "{ t = Transpose <perm = [0, 2, 1, 3]> (x) q = RotaryEmbedding <rotary_embedding_dim = 2> (t, c, i) "
+        "a = Attention(q, k, v) y = Transpose <perm = [0, 2, 1, 3]> (a) }",
+        "<int64[3] m = {0, 0, 12}, int64[4] r = {0, 0, 3, 4}> { p = Reshape(x, m) "
+        "h = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (p, c, i) u = Reshape(h, r) "
+        "q = Transpose <perm = [0, 2, 1, 3]> (u) a = Attention(q, k, v) y = Transpose <perm = [0, 2, 1, 3]> (a) }",
         opset=23,
     )
