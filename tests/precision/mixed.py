@@ -183,14 +183,6 @@ class Products(Drawing):
         turned = self.add("Transpose", [y], perm=[0, 2, 1, 3])
         return _Value(self.add("Reshape", [turned, self.store(np.array([0, 0, -1]))]), (x.shape[0], x.shape[1], ways * hidden))
 
-    def einsum(self, x: _Value) -> _Value:
-        """The last axis by a matrix."""
-        letters, columns = "abcdefg"[: len(x.shape)], self.width()
-        equation = f"{letters},{letters[-1]}z->{letters[:-1]}z"
-        return _Value(
-            self.add("Einsum", [x.name, self.matrix(x.shape[-1], columns)], equation=equation), (*x.shape[:-1], columns)
-        )
-
     def branch(self, x: _Value) -> _Value:
         """Products in the branches of an If."""
         columns, graphs = self.width(), []
@@ -232,6 +224,14 @@ class Mixed(Products):
     Args:
         seed: of all choices and numbers.
     """
+
+    def einsum(self, x: _Value) -> _Value:
+        """The last axis by a matrix."""
+        letters, columns = "abcdefg"[: len(x.shape)], self.width()
+        equation = f"{letters},{letters[-1]}z->{letters[:-1]}z"
+        return _Value(
+            self.add("Einsum", [x.name, self.matrix(x.shape[-1], columns)], equation=equation), (*x.shape[:-1], columns)
+        )
 
     def both_constant(self, x: _Value) -> _Value:
         """A product of two constants, added."""
