@@ -72,7 +72,8 @@ class Products(Drawing):
         if form == 1 and all(shape):
             return self.add("Reshape", [self.store(self.numbers_of(int(np.prod(shape)))), self.store(np.array(shape))])
         if form == 2:
-            half = self.store(self.numbers_of(*shape).astype(np.float16))
+            with np.errstate(over="ignore"):
+                half = self.store(self.numbers_of(*shape).astype(np.float16))
             return self.add("Cast", [half], to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)))
         if form == 3:
             name = f"v{len(self.nodes)}"
