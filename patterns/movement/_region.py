@@ -198,7 +198,7 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
 
 
 def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
-    """Whether onnxruntime 1.32 crashes when it loads a Transpose of a value: one of batches, before a Cast that a product reads.
+    """Whether onnxruntime 1.32 crashes on a Transpose of a value: one of batches, before a Cast that a product reads.
 
     Its fusion of Transpose and MatMul swaps both, and then finds that the other operand has no batches.
     """

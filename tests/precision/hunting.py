@@ -43,7 +43,7 @@ _MEANT: Final = (
 
 
 def drawn_options(rng: random.Random, feeds: Sequence[dict[str, np.ndarray]]) -> tuple[PrecisionOptions, str]:
-    """What to ask for, and the selection of patterns."""
+    """The options of a network, and the selection of patterns."""
     scheme = rng.choice(SCHEMES)
     more: dict[str, Any] = {"compute": "float16"} if scheme == "float16" and rng.random() < 0.3 else {}
     more |= {"io_types": "float16"} if scheme == "float16" and rng.random() < 0.15 else {}
@@ -64,7 +64,7 @@ def lowered(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) 
 
 
 def outcome(seed: int) -> str:
-    """What became of a network; what begins with ``FAULT`` must not be."""
+    """The fate of a network; one that begins with ``FAULT`` must not be."""
     rng = random.Random(f"options {seed}")
     drawing = Mixed(seed)
     model = drawing.model() if seed % 20 else random_model(seed)
@@ -151,7 +151,7 @@ class _Worker:
         self.process.start()
 
     def outcome(self, seed: int) -> str:
-        """What became of a network."""
+        """The fate of a network, in a process that may end."""
         self._seeds.put(seed)
         for _ in range(_LONGEST):
             try:

@@ -1,6 +1,6 @@
 """Random networks of products of all kinds and types, with what lies between them, in any operator set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -72,7 +72,8 @@ class Products(Drawing):
         if form == 1 and all(shape):
             return self.add("Reshape", [self.store(self.numbers_of(int(np.prod(shape)))), self.store(np.array(shape))])
         if form == 2:
-            half = self.store(self.numbers_of(*shape).astype(np.float16))
+            with np.errstate(over="ignore"):
+                half = self.store(self.numbers_of(*shape).astype(np.float16))
             return self.add("Cast", [half], to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)))
         if form == 3:
             name = f"v{len(self.nodes)}"
@@ -183,14 +184,6 @@ class Products(Drawing):
         turned = self.add("Transpose", [y], perm=[0, 2, 1, 3])
         return _Value(self.add("Reshape", [turned, self.store(np.array([0, 0, -1]))]), (x.shape[0], x.shape[1], ways * hidden))
 
-    def einsum(self, x: _Value) -> _Value:
-        """The last axis by a matrix."""
-        letters, columns = "abcdefg"[: len(x.shape)], self.width()
-        equation = f"{letters},{letters[-1]}z->{letters[:-1]}z"
-        return _Value(
-            self.add("Einsum", [x.name, self.matrix(x.shape[-1], columns)], equation=equation), (*x.shape[:-1], columns)
-        )
-
     def branch(self, x: _Value) -> _Value:
         """Products in the branches of an If."""
         columns, graphs = self.width(), []
@@ -221,11 +214,6 @@ class Products(Drawing):
         count = self.store(np.array(self.rng.choice((1, 3))))
         return _Value(self.add("Loop", [count, self.store(np.array(True)), x.name], body=body), x.shape)
 
-    def both_constant(self, x: _Value) -> _Value:
-        """A product of two constants, added."""
-        row = self.add("MatMul", [self.matrix(1, 16), self.matrix(16, x.shape[-1])])
-        return _Value(self.add("Add", [x.name, row]), (*(() if len(x.shape) > 1 else (1,)), *x.shape))
-
     def port(self, name: str, dims: Sequence[Any] | None) -> onnx.ValueInfoProto:
         """A value of the main type."""
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)), dims)
@@ -237,6 +225,19 @@ class Mixed(Products):
     Args:
         seed: of all choices and numbers.
     """
+
+    def einsum(self, x: _Value) -> _Value:
+        """The last axis by a matrix."""
+        letters, columns = "abcdefg"[: len(x.shape)], self.width()
+        equation = f"{letters},{letters[-1]}z->{letters[:-1]}z"
+        return _Value(
+            self.add("Einsum", [x.name, self.matrix(x.shape[-1], columns)], equation=equation), (*x.shape[:-1], columns)
+        )
+
+    def both_constant(self, x: _Value) -> _Value:
+        """A product of two constants, added."""
+        row = self.add("MatMul", [self.matrix(1, 16), self.matrix(16, x.shape[-1])])
+        return _Value(self.add("Add", [x.name, row]), (*(() if len(x.shape) > 1 else (1,)), *x.shape))
 
     def function(self, x: _Value) -> _Value:
         """Something of one operand."""
@@ -287,71 +288,50 @@ class Mixed(Products):
         there = self.add("Cast", [x.name], to=self.rng.choice(kinds))
         return _Value(self.add("Cast", [there], to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))), x.shape)
 
-    def model(self) -> onnx.ModelProto:
-        """The network."""
+    def first(self) -> _Value:
+        """An input of any rank; with an axis at least, and with two where it had one."""
         rank = self.rng.choice((0, 1, 2, 2, 3, 3, 4, 4, 5))
         shape = tuple(self.rng.choice((0, 0, 2)) if not place else self.rng.choice((1, 4, 16, 32, 64)) for place in range(rank))
-        x = _Value("x", shape)
         self.inputs["x"] = shape
         if not shape:
-            x = _Value(self.add("Reshape", ["x", self.store(np.array([1, 1]))]), (1, 1))
-        elif rank == 1:
-            x = _Value(
-                self.add(
-                    "Unsqueeze",
-                    ["x", self.store(np.array([1]))],
-                )
-                if self.opset >= 13
-                else self.add("Unsqueeze", ["x"], axes=[1]),
-                (shape[0], 1),
-            )
-        products = (
-            self.mat_mul,
-            self.mat_mul,
-            self.left,
-            self.gemm,
-            self.gemm,
-            self.table,
-            self.conv,
-            self.conv,
-            self.conv,
-            self.recurrent,
-            self.einsum,
-            self.branch,
-            self.loop,
-            self.vector,
-            self.both_constant,
-        )
+            return _Value(self.add("Reshape", ["x", self.store(np.array([1, 1]))]), (1, 1))
+        if rank == 1:
+            axes = [self.store(np.array([1]))] if self.opset >= 13 else []
+            return _Value(self.add("Unsqueeze", ["x", *axes], **({} if axes else {"axes": [1]})), (shape[0], 1))
+        return _Value("x", shape)
+
+    def model(self) -> onnx.ModelProto:
+        """The network."""
+        x = self.first()
+        products = (self.mat_mul, self.left, self.gemm, self.table, self.conv, self.recurrent)
+        rare = (self.einsum, self.branch, self.loop, self.vector, self.both_constant)
         others = (self.function, self.function, self.normalized, self.joined, self.moved, self.converted)
         for _ in range(self.rng.randint(2, 9)):
-            step = self.rng.choice(products if self.rng.random() < 0.6 else others)
+            step = self.rng.choice(self.rng.choices((products, rare, others), (4, 2, 4))[0])
             made = step(x)
             if made is None:
                 continue
             self.values.append(made)
             if self.rng.random() < 0.15:
                 self.ends.append(made.name)
-            x = (
-                made
-                if made.shape and made.shape[-1:] != (0,)
-                else self.rng.choice([v for v in self.values if v.shape and v.shape[-1]] or [x])
-            )
+            is_open = bool(made.shape) and made.shape[-1] != 0
+            x = made if is_open else self.rng.choice([each for each in self.values if each.shape and each.shape[-1]] or [x])
         if not self.values:
             self.values.append(self.function(x))
-        names = dict.fromkeys((*self.ends, self.values[-1].name))
-        kind = {
-            name: TensorProto.INT64 if name[0] == "i" else helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
-            for name in self.inputs
-        }
+        return self.whole(dict.fromkeys((*self.ends, self.values[-1].name)))
+
+    def whole(self, names: Iterable[str]) -> onnx.ModelProto:
+        """The model of all nodes, with some results as outputs."""
+        own = helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
+        kinds = {name: TensorProto.INT64 if name.startswith("i") else own for name in self.inputs}
         inputs = [
-            helper.make_tensor_value_info(name, kind[name], [size or "n" for size in sizes])
+            helper.make_tensor_value_info(name, kinds[name], [size or "n" for size in sizes])
             for name, sizes in self.inputs.items()
         ]
-        outputs = [self.port(name, None) for name in names]
         tensors = [numpy_helper.from_array(array, name) for name, array in self.stored.items()]
         if self.rng.random() < 0.05:  # weights that may be given
             inputs += [helper.make_tensor_value_info(each.name, each.data_type, each.dims) for each in tensors[:1]]
-        graph = helper.make_graph(self.nodes, "drawn", inputs, outputs, tensors)
+        graph = helper.make_graph(self.nodes, "drawn", inputs, [self.port(name, None) for name in names], tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
 
     def samples(self, count: int) -> list[dict[str, np.ndarray]]:
