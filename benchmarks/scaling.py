@@ -29,12 +29,10 @@ import onnx
 from onnx import numpy_helper
 
 import xoptim
-from benchmarks.families import FAMILIES
-from benchmarks.graphs import Graph
-from benchmarks.process import apart
+from benchmarks.families import FAMILIES, Graph
 from benchmarks.sizes import SIZES
-from benchmarks.tools import PEERS
-from xoptim.system.memory import peak_size, resident_size
+from benchmarks.tools import PEERS, apart
+from xoptim.system.machine import peak_size, resident_size
 
 HIDDEN, HEADS, INNER = 16, 2, 32
 OPSET = 17

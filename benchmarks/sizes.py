@@ -7,7 +7,7 @@ from functools import reduce
 
 from onnx import TensorProto
 
-from benchmarks.graphs import Graph, by_name
+from benchmarks.families import Graph, by_name
 
 
 def size_of(g: Graph, x: str, axis: int) -> str:

@@ -8,7 +8,7 @@ import click
 from xoptim import GraphBuilder, OptimizationOptions, XoptimError
 from xoptim.api.preparing import Source
 from xoptim.optimizing.proof import Proof
-from xoptim.reporting.journal import Recorder
+from xoptim.reporting.links import Recorder
 from xoptim.reporting.reports import HtmlReport, measured, report_of, subject_of
 
 from .files import STANDARD_OUTPUT, writable

@@ -12,7 +12,7 @@ import numpy as np
 from xoptim import Exactness, ValidationOptions, ValidationReport
 from xoptim.validate import library_file
 
-from .limits import MEMORY_BOUND
+from .guard import MEMORY_BOUND
 from .options import common, duration, flag, names_of, option, repeated, switch
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from xoptim.facts.families import ELEMENTWISE
+from xoptim.facts.shapes import ELEMENTWISE
 from xoptim.match import GraphView, Node, PatternRewriter
 
 from ._folding import Array

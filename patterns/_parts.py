@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from xoptim.facts.attributes import moved
 from xoptim.facts.dims import Dim, is_nonnegative
-from xoptim.facts.moved import moved
 from xoptim.match import AT_RUN_TIME, GraphView, Node
 
 from ._axes import axis_of, size_along

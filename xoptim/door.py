@@ -4,10 +4,10 @@
 """
 
 from xoptim.api.diagnosing import apply_at as apply_at
+from xoptim.api.diagnosing import diff as diff
+from xoptim.api.diagnosing import diff_values as diff_values
 from xoptim.api.diagnosing import explain as explain
 from xoptim.api.diagnosing import find_matches as find_matches
-from xoptim.api.differing import diff as diff
-from xoptim.api.differing import diff_values as diff_values
 from xoptim.api.optimizing import optimize as optimize
 from xoptim.api.optimizing import optimize_file as optimize_file
 from xoptim.api.optimizing import outline as outline
@@ -41,7 +41,7 @@ from xoptim.diagnose.explanation import ValueFacts as ValueFacts
 from xoptim.diagnose.report import Culprit as Culprit
 from xoptim.diagnose.report import OptimizationReport as OptimizationReport
 from xoptim.dialects.chain import ChainPattern as ChainPattern
-from xoptim.dialects.chain_rules import ChainRegistry as ChainRegistry
+from xoptim.dialects.chain import ChainRegistry as ChainRegistry
 from xoptim.dialects.local import local_rewriter as local_rewriter
 from xoptim.dialects.shortcuts import OpRemove as OpRemove
 from xoptim.dialects.shortcuts import OpSub as OpSub

@@ -12,7 +12,7 @@ from xoptim.bench.report import bytes_text, circumstances, milliseconds
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
-from ..limits import MEMORY_BOUND
+from ..guard import MEMORY_BOUND
 from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json

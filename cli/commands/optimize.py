@@ -19,12 +19,11 @@ from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
-from ..assuming import assume_option, fitting
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..lowering import Lowering
 from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
 from ..pipeline import Weights, drafted, summarize, verdict, write
-from ..preparation import Changes, check_sizes_fit, prepared
+from ..preparation import Changes, assume_option, check_sizes_fit, fitting, prepared
 from ..progress import Progress
 from ..report_page import PageRequest
 from ..selection import SelectionWithRules

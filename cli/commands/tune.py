@@ -11,13 +11,13 @@ from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport
 
-from ..assuming import assume_option, fitting
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
-from ..limits import MEMORY_BOUND
+from ..guard import MEMORY_BOUND
 from ..lowering import calibration_option, fraction, metric_option
 from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
+from ..preparation import assume_option, fitting
 from ..progress import Progress
 from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json

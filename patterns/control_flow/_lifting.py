@@ -7,8 +7,8 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.schema import is_deterministic
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Graph, GraphView, Node
 
 _STAYING: Final = frozenset(("Identity", "QuantizeLinear", "DequantizeLinear"))

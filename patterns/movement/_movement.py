@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from xoptim.facts.dims import Dim, exact_quotient, product
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
 from xoptim.facts.info import Shape
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import GraphView, Node
 
 from .._axes import permutation

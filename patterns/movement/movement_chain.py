@@ -1,7 +1,7 @@
 from functools import partial
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL
 from xoptim.facts.info import Shape
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import permutation

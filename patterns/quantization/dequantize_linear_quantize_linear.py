@@ -1,8 +1,8 @@
 from functools import partial
 from typing import Final
 
-from xoptim.facts.families import MOVING
 from xoptim.facts.kernels import has_kernel
+from xoptim.facts.shapes import MOVING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._axes import agree_elsewhere, axis_of

@@ -4,8 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from xoptim.facts.families import BROADCASTING
-from xoptim.facts.shapes import broadcast_shapes
+from xoptim.facts.shapes import BROADCASTING, broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._axes import axis_of

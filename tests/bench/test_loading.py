@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from xoptim.bench.loading import measure_loading
-from xoptim.system.memory import resident_size
+from xoptim.system.machine import resident_size
 from xoptim.validate import LoadError, SessionSettings
 
 MEGABYTES = 64

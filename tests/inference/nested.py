@@ -13,7 +13,7 @@ from xoptim.facts.attributes import decode_attribute
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.inference import FORMULAS
 from xoptim.inference.fallback import infer_with_onnx
-from xoptim.inference.types import type_proto_to_info
+from xoptim.inference.union import type_proto_to_info
 
 Known = dict[str, Info]
 Opsets = Mapping[str, int]

@@ -10,7 +10,7 @@ from xoptim import ModelPass, PatternOptimization
 from xoptim.engine.events import EventStream
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
-from xoptim.match.contract import Condition, unmet
+from xoptim.match.rewrite import Condition, unmet
 from xoptim.passes.cleanup import RemoveIdentities, RemoveInitializers, RemoveUnused
 from xoptim.passes.fold import FoldConstants
 from xoptim.passes.graph_pass import GraphPass, inner_first

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xoptim.facts.words import byte_amount
-from xoptim.system.processor import cores
+from xoptim.system.machine import cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,51 @@
 """The process of one model."""
 
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Final, Literal
 
-from xoptim.batching.child import GRACE
-from xoptim.system.processes import kill_group, own_group
+from xoptim.system.machine import limit_data
+from xoptim.system.processes import end_this_process, kill_group, own_group
+
+GRACE: Final = 5.0
+"""Seconds between the request to end, after which temporary files are removed, and the end."""
+
+
+def end_with_parent() -> None:
+    """End this process when standard input ends."""
+    while True:
+        with suppress(OSError):
+            if os.read(0, 1):  # not sys.stdin, whose lock may be held when the interpreter ends
+                continue
+        end_this_process()
+        time.sleep(GRACE)
+        os._exit(1)
+
+
+def main(words: Sequence[str]) -> None:
+    """Run the command of a line that begins with a number of bytes of private memory, 0 for no limit.
+
+    The command takes the limit into account when it chooses how to validate a model.
+    """
+    limit, *command = words
+    if int(limit):
+        limit_data(int(limit), for_good=True)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    sys.argv[1:] = command
+    runpy.run_module("xoptim", run_name="__main__", alter_sys=True)
+
 
 # -P: no module of the current folder hides one of Python or of a package.
 # Not -m: Python warns that the package has imported the module before.
-COMMAND: Final = (sys.executable, "-P", "-c", "import sys; from xoptim.batching.child import main; main(sys.argv[1:])")
+COMMAND: Final = (sys.executable, "-P", "-c", "import sys; from xoptim.batching.process import main; main(sys.argv[1:])")
 _PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
 _LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
 

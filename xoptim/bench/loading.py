@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from xoptim.system.memory import resident_size
+from xoptim.system.machine import resident_size
 from xoptim.validate.errors import LoadError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from xoptim.system.processor import clock_of_thread
+from xoptim.system.machine import clock_of_thread
 from xoptim.validate.session import SessionSettings, resolve_providers
 
 Clock: TypeAlias = Callable[[], float]

@@ -16,8 +16,7 @@ from xoptim.graph.fragment import fragment, side_by_side
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.walk import reads
-from xoptim.match.contract import unmet
-from xoptim.match.rewrite import ModelPass
+from xoptim.match.rewrite import ModelPass, unmet
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, light_copy

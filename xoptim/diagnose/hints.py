@@ -19,16 +19,16 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import assumed_of
-from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
+from xoptim.graph.splice import inline_functions
 from xoptim.match.pattern import PatternOptimization
 from xoptim.opsets.newest import newest_for
 from xoptim.preparation.sizes import fix_sizes
-from xoptim.validate.memory import weight_bytes
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.sized import quietly
+from xoptim.validate.work import weight_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from xoptim.blocks.outlining import Outline
-from xoptim.engine.events import show_log
-from xoptim.engine.listeners import Statistics
+from xoptim.engine.events import Statistics, show_log
 from xoptim.engine.navigate import grades_of
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.rewriting import Rewriting, Settle
@@ -16,13 +15,20 @@ from xoptim.graph.load import check_imports, collection_paused
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import ModelPass
 from xoptim.opsets.newest import RaiseOperatorSet
-from xoptim.passes.assumed import NoteAssumptions
-from xoptim.passes.cleanup import DropUnreadResults, DropUnusedInputs, RemoveIdentities, RemoveInitializers, RemoveUnused
+from xoptim.passes.cleanup import (
+    DropUnreadResults,
+    DropUnusedInputs,
+    NoteProducts,
+    RemoveIdentities,
+    RemoveInitializers,
+    RemoveUnused,
+    rounds_elsewhere,
+    stored_operands,
+)
 from xoptim.passes.fold import FoldConstants, WriteExpanded
 from xoptim.passes.growth import NoteGrowth, growth_of
-from xoptim.passes.guards import RemoveGuards, WriteGuards
+from xoptim.passes.guards import NoteAssumptions, RemoveGuards, WriteGuards
 from xoptim.passes.merge import MergeInitializers, MergeNodes
-from xoptim.passes.products import NoteProducts, rounds_elsewhere, stored_operands
 
 STEPS: Final[Mapping[str, type[ModelPass]]] = {
     "constant_folding": FoldConstants,

@@ -9,8 +9,7 @@ from xoptim.engine.state import State
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.changes import Changes, watching
 from xoptim.graph.model import Model
-from xoptim.match.contract import Condition, unmet
-from xoptim.match.rewrite import ModelPass
+from xoptim.match.rewrite import Condition, ModelPass, unmet
 
 
 def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:

@@ -7,10 +7,9 @@ from typing import Any, Final, NamedTuple
 import onnx
 from onnx import AttributeProto, TensorProto
 
-from xoptim.facts.attributes import is_of_kind
+from xoptim.facts.attributes import MOVED, is_of_kind
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.lazy import lazy_module
-from xoptim.facts.moved import MOVED
 from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema
 from xoptim.facts.words import meant
 

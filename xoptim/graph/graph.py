@@ -10,8 +10,7 @@ import onnx
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.schema import may_own_graphs, version_to_import
-from xoptim.graph.definitions import Definitions
-from xoptim.graph.facts import FactTable
+from xoptim.graph.facts import Definitions, FactTable
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.order import OrderedNodes

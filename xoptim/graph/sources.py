@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.graph.external_data import check_external_data, external_bytes
+from xoptim.graph.data_file import check_external_data, external_bytes
 from xoptim.graph.load import parse_proto, read_proto
 
 if TYPE_CHECKING:

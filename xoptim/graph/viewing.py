@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.evaluate.kernel_table import axis_of
-from xoptim.evaluate.movement import slice_ranges, split_lengths
+from xoptim.evaluate.kernels import slice_ranges, split_lengths
 from xoptim.facts.dtypes import bits, byte_size, numpy_dtype
 from xoptim.graph.constants import EvaluationView
 from xoptim.graph.graph import Graph

@@ -10,7 +10,7 @@ import onnx
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.schema import schema
-from xoptim.inference.types import info_to_type_proto, type_proto_to_info
+from xoptim.inference.union import info_to_type_proto, type_proto_to_info
 from xoptim.inference.values import INTEGERS, known_value
 
 _READ_LIMIT: Final = 1024

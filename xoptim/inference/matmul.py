@@ -36,15 +36,6 @@ def matmul(_ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     return matmul_shape(a, b)
 
 
-@infers("MatMulInteger16", domain="com.microsoft")
-def matmul_integer16(ctx: NodeContext) -> Results:
-    """Unsigned only where both operands are."""
-    a, b = ctx.input(0), ctx.input(1)
-    kinds = {dtype_of(a), dtype_of(b)}
-    dtype = 0 if 0 in kinds else TensorProto.UINT32 if kinds == {TensorProto.UINT16} else TensorProto.INT32
-    return [Info(dtype, matmul_shape(shape_of(a), shape_of(b)))]
-
-
 @shapes("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", operands=(0, 1), domain="com.microsoft")
 def fused_matmul(ctx: NodeContext, a: Shape | None, b: Shape | None) -> Shape | None:
     """Inputs A, B, transposed according to the attributes."""
@@ -78,21 +69,6 @@ def matmul_nbits(ctx: NodeContext) -> Results:
     """A (..., K) times packed weights gives (..., N); the second output of Mlp is the sum of A and its skip connection."""
     a, product = ctx.input(0), _projected(ctx, "N")
     return [product] if ctx.op_type == "MatMulNBits" else [product, Info(dtype_of(a), shape_of(a))]
-
-
-@infers("MatMulBnb4", domain="com.microsoft")
-def matmul_bnb4(ctx: NodeContext) -> Results:
-    """A (..., K) gives (..., N), without ``transB`` the other way round."""
-    transposed = integer(ctx, "transB", 1)
-    return [] if transposed is None else [_projected(ctx, "N" if transposed else "K")]
-
-
-@infers("MatMulNBitsQkv", domain="com.microsoft")
-def matmul_nbits_qkv(ctx: NodeContext) -> Results:
-    """Three projections and, if it is an output, the sum of A and its skip connection."""
-    a, keys = ctx.input(0), _projected(ctx, "Nkv")
-    values = _projected(ctx, "Nkv") if integer(ctx, "Nkv") is None else keys
-    return [_projected(ctx, "Nq"), keys, values, Info(dtype_of(a), shape_of(a))]
 
 
 @shapes("Gemm", typed_by=(0, 1), operands=(0, 1))

@@ -2,10 +2,9 @@
 
 from onnx import TensorProto
 
-from xoptim.facts.dims import floor_div
 from xoptim.facts.info import Info, Shape
 from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
+from xoptim.inference.arguments import dim_of, dtype_of, integer, known, shape_of
 from xoptim.inference.registry import NodeContext, Results, infers
 
 
@@ -46,19 +45,6 @@ def skip_layer_normalization(ctx: NodeContext) -> Results:
     x = ctx.input(0)
     like_input = Info(dtype_of(x), shape_of(x))
     return [like_input, Info(TensorProto.FLOAT), Info(TensorProto.FLOAT), like_input]
-
-
-@infers("BiasDropout", domain="com.microsoft")
-def bias_dropout(ctx: NodeContext) -> Results:
-    """Outputs the result and the mask."""
-    shape = shape_of(ctx.input(0))
-    return [Info(dtype_of(ctx.input(0)), shape), Info(TensorProto.BOOL, shape)]
-
-
-@shapes("BiasSplitGelu", domain="com.microsoft")
-def bias_split_gelu(_ctx: NodeContext, x: Shape | None) -> Shape | None:
-    """(N, S, D) becomes (N, S, D / 2)."""
-    return None if x is None or len(x) != 3 else (*x[:2], floor_div(x[2], 2))
 
 
 @infers("EmbedLayerNormalization", "QEmbedLayerNormalization", domain="com.microsoft")

@@ -6,8 +6,8 @@ from typing import Final
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max, is_nonnegative, is_nonzero
-from xoptim.facts.families import ELEMENTWISE
 from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import ELEMENTWISE
 from xoptim.inference.arguments import dtype_of, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.values import INTEGERS, valued, values, wrapped

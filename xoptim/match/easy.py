@@ -9,7 +9,7 @@ from xoptim.facts.errors import Declined, PatternError, RewriteError
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
 from xoptim.graph.walk import is_read_beyond
-from xoptim.match.declared import DeclaredConditions
+from xoptim.match.conditions import DeclaredConditions
 from xoptim.match.lines import attribute_line, raised_at
 from xoptim.match.matcher import Attempt
 from xoptim.match.mistakes import check_description, check_replacement

@@ -1,13 +1,12 @@
-"""Read and write attributes that became operands in later operator sets (`xoptim.facts.moved`)."""
+"""Read and write attributes that became operands in later operator sets (`xoptim.facts.attributes`)."""
 
 from typing import Any
 
 import numpy as np
 from onnx import AttributeProto
 
-from xoptim.facts.attributes import AttributeReference
+from xoptim.facts.attributes import AttributeReference, Moved, moved
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.moved import Moved, moved
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

@@ -30,7 +30,6 @@ from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
-from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import infer_model, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -39,6 +38,7 @@ from xoptim.graph.queries import GraphQueries
 from xoptim.graph.redirect import substitute
 from xoptim.graph.save import save_model
 from xoptim.graph.sources import Source
+from xoptim.graph.splice import inline_functions
 from xoptim.match.create import OpBuilder, make_node
 
 _DEFAULT_OPSET = 21

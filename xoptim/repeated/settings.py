@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.facts.info import Info
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match import GraphView

@@ -12,6 +12,7 @@ from xoptim.facts.schema import schema
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.match.rounding import RangedPattern
 from xoptim.testing.canonical import canonical
+from xoptim.testing.digits import is_rounding
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.models import (
     INFERENCE_ERRORS,
@@ -24,7 +25,6 @@ from xoptim.testing.models import (
     serialized,
 )
 from xoptim.testing.numbers import never, same_numbers
-from xoptim.testing.rounding import is_rounding
 
 _HIDDEN = ("LayerNormalization", "SimplifiedLayerNormalization")
 """Operators that onnxruntime defines in the standard domain of every operator set, although the standard does not define them,

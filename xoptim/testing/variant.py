@@ -13,10 +13,9 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from xoptim.facts.attributes import constant_value, decode_attribute
 from xoptim.facts.protos import replace_items
 from xoptim.match.rewrite import Example, Rewrite
-from xoptim.testing.feeds import Feeds, make_all_feeds
+from xoptim.testing.feeds import Feeds, Values, make_all_feeds
 from xoptim.testing.models import INFERENCE_ERRORS, OptimizedAlone, all_graphs, parse
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.values import Values
 
 
 class Variant(NamedTuple):

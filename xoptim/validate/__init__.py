@@ -1,7 +1,7 @@
 """Validation: make feeds, run models in onnxruntime, compare their outputs."""
 
-from xoptim.system.memory import available_memory as available_memory
-from xoptim.system.memory import data_size as data_size
+from xoptim.system.machine import available_memory as available_memory
+from xoptim.system.machine import data_size as data_size
 from xoptim.validate.compare import Comparison as Comparison
 from xoptim.validate.compare import ComparisonRules as ComparisonRules
 from xoptim.validate.compare import compare_values as compare_values

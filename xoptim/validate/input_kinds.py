@@ -10,8 +10,8 @@ import onnx
 from onnx import NodeProto, TensorProto
 
 from xoptim.facts.dtypes import is_integer
-from xoptim.facts.families import REDUCTIONS
 from xoptim.facts.protos import standard_domain
+from xoptim.facts.shapes import REDUCTIONS
 from xoptim.validate.dataflow import Dataflow, Use, attribute
 
 ValueKind: TypeAlias = Literal[

@@ -6,10 +6,9 @@ from typing import NamedTuple
 import onnx
 
 from xoptim.facts.errors import ModelError
-from xoptim.graph.inline import EXPANSION_LIMIT, expanded_size
+from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.errors import LoadError
 from xoptim.validate.feeding import test_feeds
-from xoptim.validate.memory import MemoryNeed, fits_into_memory, is_large, size_text, weight_bytes
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.report import SkippedRun
@@ -17,6 +16,7 @@ from xoptim.validate.runs import ReferenceRun, ResultStore, RunPlan, run_plan
 from xoptim.validate.search import Search
 from xoptim.validate.session import Port, Session, SessionSettings
 from xoptim.validate.sized import SizedModel
+from xoptim.validate.work import MemoryNeed, fits_into_memory, is_large, size_text, weight_bytes
 
 
 class Reference(NamedTuple):

@@ -10,12 +10,12 @@ from xoptim.facts.errors import ModelError
 from xoptim.graph.assumed import check_fit, noted
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.judge import Judge, judge
-from xoptim.validate.memory import COPIES, fits_into_memory, is_mapped
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.reference import read_original, run_reference
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.sections import judge_in_sections
+from xoptim.validate.work import COPIES, fits_into_memory, is_mapped
 
 
 def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None) -> ValidationReport:
