@@ -29,8 +29,7 @@ import onnx
 from onnx import numpy_helper
 
 import xoptim
-from benchmarks.families import FAMILIES, Graph
-from benchmarks.sizes import SIZES
+from benchmarks.families import FAMILIES, SIZES, Graph
 from benchmarks.tools import PEERS, apart
 from xoptim.system.machine import peak_size, resident_size
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from xoptim import database
 from xoptim.bench import BenchReport
-from xoptim.bench.report import bytes_text, circumstances, milliseconds
+from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 from xoptim.diagnose.hints import OpsetHint, OptionHint
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.optimizing.proof import Proof

@@ -47,9 +47,9 @@ from xoptim.dialects.shortcuts import OpRemove as OpRemove
 from xoptim.dialects.shortcuts import OpSub as OpSub
 from xoptim.dialects.shortcuts import PatternSub as PatternSub
 from xoptim.engine.events import Event as Event
-from xoptim.engine.navigate import ReverseNavigator as ReverseNavigator
-from xoptim.engine.navigate import TopologicalNavigator as TopologicalNavigator
 from xoptim.engine.options import OptimizationOptions as OptimizationOptions
+from xoptim.engine.run import ReverseNavigator as ReverseNavigator
+from xoptim.engine.run import TopologicalNavigator as TopologicalNavigator
 from xoptim.facts.deprecation import deprecated as _deprecated
 from xoptim.facts.dtypes import Exactness as Exactness
 from xoptim.facts.errors import BudgetError as BudgetError
@@ -64,9 +64,9 @@ from xoptim.graph.node import Node as Node
 from xoptim.graph.save import save_proto as _save
 from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization
 from xoptim.match.easy import Match as Match
+from xoptim.match.pattern import MatchResult as MatchResult
 from xoptim.match.pattern import PatternOptimization as PatternOptimization
 from xoptim.match.refusal import Refusal as Refusal
-from xoptim.match.result import MatchResult as MatchResult
 from xoptim.match.rewrite import Example as Example
 from xoptim.match.rewrite import ModelPass as ModelPass
 from xoptim.match.rewrite import Rewrite as Rewrite

@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
-from xoptim.bench.report import bytes_text, circumstances, milliseconds
+from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable

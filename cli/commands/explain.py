@@ -12,9 +12,8 @@ from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
 
 from ..files import MODEL
 from ..options import command, flag, option, refuse_idle
-from ..places import AT, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..preparation import assume_option, fitting
-from ..selection import WORD
+from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 
 _NAMED: Final = 3

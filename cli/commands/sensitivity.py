@@ -13,13 +13,12 @@ from xoptim.precision.metrics import Metric
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 
 from ..files import MODEL
-from ..lowering import metric_option
 from ..options import command, json_option, option, providers_option
 from ..preparation import assume_option, fitting
 from ..progress import Progress
 from ..selection import SelectionWithRules
 from ..tables import Rows, open_console, print_json
-from ..validation import Comparison
+from ..validation import Comparison, metric_option
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from xoptim.facts.dims import SymbolicDim, substitute
 from xoptim.facts.dtypes import bits
 from xoptim.match import GraphView, Node, runs
 
-from .._axes import permutation
-from .._nodes import is_op
+from .._nodes import is_op, permutation
 from ._layouts import CHANGING_RANK, Carried, Perm, can_be_relaid, carried, composed, is_identity
 
 ALWAYS = "always"

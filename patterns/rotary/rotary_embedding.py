@@ -3,13 +3,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from xoptim.facts.info import Shape
-from xoptim.facts.shapes import ELEMENTWISE, normalized
+from xoptim.facts.shapes import ELEMENTWISE, Shape, normalized
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Node, PatternBuilder, PatternRewriter, Symbol, runs
 
-from .._axes import axis_of, permutation, size_along
 from .._folding import Array
-from .._nodes import is_op
+from .._nodes import axis_of, is_op, permutation, size_along
 from .._parts import far, part_of
 
 _DEEPEST: Final = 12

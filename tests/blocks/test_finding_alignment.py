@@ -8,9 +8,8 @@ import pytest
 from tests.blocks.rows import found, shuffled
 from tests.repeated.towers import WIDTH, Sketch
 from xoptim import outline
-from xoptim.blocks.block import grown
+from xoptim.blocks.block import Links, grown
 from xoptim.blocks.finding import Alignment, find_blocks
-from xoptim.blocks.links import Links
 from xoptim.graph.load import load_model
 
 

@@ -14,16 +14,17 @@ from typing import Any, NamedTuple
 import onnx
 
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
-from xoptim.engine import applier
+from xoptim.engine import engine as applier
 from xoptim.evaluate import regions
-from xoptim.graph import data_file, edit, export, propagate, save
+from xoptim.graph import data_file, edit, propagate, save
+from xoptim.graph import sources as export
 from xoptim.graph.facts import FactTable
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.references import References
 from xoptim.graph.tensors import Tensor
-from xoptim.inference.registry import FORMULAS
+from xoptim.inference.arguments import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
 from xoptim.passes import cleanup, fold, merge
 

@@ -1,7 +1,7 @@
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 from xoptim.graph.facts import Definitions
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor

@@ -10,7 +10,7 @@ from xoptim.facts.assumptions import DEFAULTS
 from xoptim.facts.attributes import decode_attribute
 from xoptim.facts.dims import Dim, SymbolicDim, fresh
 from xoptim.facts.dtypes import element_type
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference import FORMULAS
 from xoptim.inference.fallback import infer_with_onnx
 from xoptim.inference.union import type_proto_to_info
@@ -29,7 +29,7 @@ def array_info(array: np.ndarray) -> Info:
 
 
 class FakeContext:
-    """Implements `xoptim.inference.registry.NodeContext`."""
+    """Implements `xoptim.inference.arguments.NodeContext`."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from onnx import AttributeProto
 from tests.inference.context import Body, FakeContext, Input, array_info
 from tests.inference.oracle import check_run, compare_with_onnx, session
 from xoptim.facts.attributes import decode_attribute
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference import FORMULAS
 from xoptim.inference.fallback import infer_with_onnx
 from xoptim.inference.union import type_proto_to_info

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from tests.inference.contrib import check_contrib, infer_contrib
 from tests.inference.oracle import Fed, Given, random_array, scalar, tensor
 from xoptim.facts.dims import SymbolicDim, dim_max, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 
 SIZES = ({"b": 2, "s": 3, "t": 5, "p": 4}, {"b": 1, "s": 1, "t": 3, "p": 2})
 B, S, T, P = (named(name) for name in "bstp")

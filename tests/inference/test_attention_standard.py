@@ -9,7 +9,7 @@ from onnx import TensorProto
 from tests.inference.context import infer
 from tests.inference.oracle import Fed, Given, check, random_array, tensor
 from xoptim.facts.dims import SymbolicDim, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 
 SIZES = ({"b": 2, "s": 3, "t": 5, "p": 4}, {"b": 1, "s": 1, "t": 2, "p": 1})
 B, S, T, P = (named(name) for name in "bstp")

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from tests.inference.context import FakeContext, Input
 from xoptim.facts.dims import SymbolicDim, fresh, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference.fallback import infer_with_onnx
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from tests.inference.contrib import check_contrib, infer_contrib
 from tests.inference.oracle import Fed, Given, random_array, tensor, vector
 from xoptim.facts.dims import SymbolicDim, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 
 SIZES = ({"b": 2, "s": 3, "k": 4, "n": 5, "h": 9, "w": 14}, {"b": 1, "s": 1, "k": 2, "n": 3, "h": 17, "w": 8})
 U8, I32, I64, HALF, BOOL = (

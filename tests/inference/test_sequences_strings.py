@@ -9,7 +9,7 @@ from onnx import TensorProto
 from tests.inference.context import infer
 from tests.inference.oracle import Fed, check, tensor
 from xoptim.facts.dims import SymbolicDim, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 
 TEXT, I64 = TensorProto.STRING, TensorProto.INT64
 N, M = named("n"), named("m")

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests.inference.nested import assert_not_less, check_value, infer_outputs
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference.union import type_proto_to_info
 
 STANDARD = ("", "ai.onnx", "ai.onnx.ml")

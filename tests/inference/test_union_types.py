@@ -3,7 +3,7 @@ import pytest
 from onnx import TensorProto, TypeProto, helper
 
 from xoptim.facts.dims import SymbolicDim, fresh, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference.union import info_to_type_proto, type_proto_to_info
 
 F = TensorProto.FLOAT

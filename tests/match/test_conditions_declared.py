@@ -71,7 +71,7 @@ def test_a_condition_that_does_not_hold(pattern: type[EasyPatternOptimization], 
     (refusal,) = refusals(pattern(), text)
     assert refusal.reason == reason
     lines, first = inspect.getsourcelines(pattern)
-    assert (Path(refusal.file).name, refusal.line) == ("test_declared.py", first + len(lines) - 1)
+    assert (Path(refusal.file).name, refusal.line) == ("test_conditions_declared.py", first + len(lines) - 1)
 
 
 @pytest.mark.parametrize("pattern", [Floats, Matrices, Biased])
@@ -86,7 +86,7 @@ def test_a_name_that_nothing_captures() -> None:
     class Wrong(Fused):
         operand_types = {"aa": FLOATS}
 
-    with pytest.raises(PatternError, match=r"test_declared.py:\d+: Wrong: operand_types names 'aa', which nothing captures"):
+    with pytest.raises(PatternError, match=r"test_conditions_declared.py:\d+: Wrong: operand_types names 'aa', which nothing captures"):
         find(Wrong(), PLAIN)
 
 

@@ -8,7 +8,7 @@ from tests.repeated.towers import WIDTH, Sketch
 from xoptim.graph.load import load_model
 from xoptim.repeated.choice import StackNodes
 from xoptim.repeated.groups import arrange, by_result, find_groups
-from xoptim.repeated.sums import Sums
+from xoptim.repeated.settings import Sums
 
 
 def lattice(seed: int) -> Sums:

@@ -13,8 +13,7 @@ from tests.support import load
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.repeated.groups import find_groups
-from xoptim.repeated.settings import settings
-from xoptim.repeated.sums import Sums
+from xoptim.repeated.settings import Sums, settings
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:

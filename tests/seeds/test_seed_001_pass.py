@@ -8,7 +8,7 @@ from tests.repeated.towers import WIDTH, Sketch
 from tests.support import load
 from xoptim.repeated.choice import Choice
 from xoptim.repeated.groups import Group, arrange, find_groups
-from xoptim.repeated.sums import Sums
+from xoptim.repeated.settings import Sums
 
 
 def groups_of(model: onnx.ModelProto) -> list[Group]:

@@ -7,12 +7,12 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from xoptim.catalogue.selection import Item, Selection, select
-from xoptim.diagnose.assuming import with_assumptions
 from xoptim.diagnose.differences import Difference, common_results, differences
 from xoptim.diagnose.each import with_outputs
 from xoptim.diagnose.explain import apply_in_model, explain_model, find_in_model
 from xoptim.diagnose.explanation import Explanation
-from xoptim.diagnose.session import Takers, is_at
+from xoptim.diagnose.hints import with_assumptions
+from xoptim.diagnose.report import Takers, is_at
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError

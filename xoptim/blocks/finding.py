@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 
-from xoptim.blocks.block import Block, Result, Row, block_of, grown
-from xoptim.blocks.links import NONE, Links, classes
+from xoptim.blocks.block import NONE, Block, Links, Result, Row, block_of, classes, grown
 from xoptim.blocks.scopes import BlockNames, Scope, common, scopes_of
 from xoptim.graph.graph import Graph
 

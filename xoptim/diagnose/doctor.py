@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from xoptim.catalogue.discovery import GROUP, installed_patterns
 from xoptim.engine.index import defect_of
-from xoptim.facts.kernels import operators_served
+from xoptim.facts.operators import operators_served
 from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import available_memory, instructions
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError

@@ -12,8 +12,8 @@ import numpy as np
 
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
-from xoptim.facts.info import Info
 from xoptim.facts.operators import operator_label
+from xoptim.facts.shapes import Info
 from xoptim.facts.words import counted as counted  # for the command
 from xoptim.facts.words import meant as meant
 from xoptim.facts.words import similar as similar

@@ -12,8 +12,7 @@ from onnx.defs import OpSchema
 from xoptim.facts.schema import schema
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
-from xoptim.match.pattern import operator_key
-from xoptim.match.result import MatchResult, disjoint
+from xoptim.match.pattern import MatchResult, disjoint, operator_key
 from xoptim.match.trace import ANY, Condition, PatternBuilder, Symbol
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 

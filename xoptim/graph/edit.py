@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Self
 
 from xoptim.facts.errors import Declined, RewriteError
-from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.operators import objection, objection_to_types
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.expanded import expanded, reads_expanded
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_bodies

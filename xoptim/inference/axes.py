@@ -20,9 +20,10 @@ from xoptim.facts.dims import (
     opaque,
     product,
 )
-from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import REDUCTIONS, normalized
+from xoptim.facts.shapes import REDUCTIONS, Info, Shape, normalized
 from xoptim.inference.arguments import (
+    NodeContext,
+    Results,
     dim_of,
     fresh_shape,
     infers_tensor,
@@ -35,8 +36,7 @@ from xoptim.inference.arguments import (
     place_of,
     shapes,
 )
-from xoptim.inference.registry import NodeContext, Results
-from xoptim.inference.values import INTEGERS, RANGES, Values, valued, values
+from xoptim.inference.union import INTEGERS, RANGES, Values, valued, values
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
     "ReduceMax": lambda data: dim_max(*data),

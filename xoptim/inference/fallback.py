@@ -8,10 +8,9 @@ import numpy as np
 import onnx
 
 from xoptim.facts.dims import SymbolicDim
-from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.schema import schema
-from xoptim.inference.union import info_to_type_proto, type_proto_to_info
-from xoptim.inference.values import INTEGERS, known_value
+from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.inference.union import INTEGERS, info_to_type_proto, known_value, type_proto_to_info
 
 _READ_LIMIT: Final = 1024
 """Constants of more elements do not decide shapes."""

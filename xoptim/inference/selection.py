@@ -6,11 +6,22 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
-from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import normalized
-from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, shapes, vector
-from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import dimension, valued, values
+from xoptim.facts.shapes import Info, Shape, normalized
+from xoptim.inference.arguments import (
+    NodeContext,
+    Results,
+    dtype_of,
+    fresh_shape,
+    infers,
+    infers_tensor,
+    integer,
+    place_of,
+    scalar,
+    shape_of,
+    shapes,
+    vector,
+)
+from xoptim.inference.union import dimension, valued, values
 
 
 @shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")

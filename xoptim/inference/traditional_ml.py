@@ -6,9 +6,8 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dtype_of, integers, known, natural, shape_of, shapes
-from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.facts.shapes import Info, Shape
+from xoptim.inference.arguments import NodeContext, Results, dtype_of, infers, integers, known, natural, shape_of, shapes
 
 DOMAIN: Final = "ai.onnx.ml"
 _FLIPPED: Final[dict[int, int]] = {TensorProto.STRING: TensorProto.INT64, TensorProto.INT64: TensorProto.STRING}

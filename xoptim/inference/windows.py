@@ -10,9 +10,22 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_min, floor_div
-from xoptim.facts.info import Info, Shape
-from xoptim.inference.arguments import dtype_of, fresh_shape, integer, integers, known, natural, shape_of, shapes, text, vector
-from xoptim.inference.registry import NodeContext, Results, infers
+from xoptim.facts.shapes import Info, Shape
+from xoptim.inference.arguments import (
+    NodeContext,
+    Results,
+    dtype_of,
+    fresh_shape,
+    infers,
+    integer,
+    integers,
+    known,
+    natural,
+    shape_of,
+    shapes,
+    text,
+    vector,
+)
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 

@@ -2,12 +2,12 @@
 
 from xoptim.graph.graph import Graph as Graph
 from xoptim.graph.node import Node as Node
+from xoptim.match.create import AT_RUN_TIME as AT_RUN_TIME
 from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization
 from xoptim.match.easy import Match as Match
-from xoptim.match.moved import AT_RUN_TIME as AT_RUN_TIME
+from xoptim.match.pattern import MatchResult as MatchResult
 from xoptim.match.pattern import PatternOptimization as PatternOptimization
 from xoptim.match.refusal import Refusal as Refusal
-from xoptim.match.result import MatchResult as MatchResult
 from xoptim.match.rewrite import Example as Example
 from xoptim.match.trace import ANY as ANY
 from xoptim.match.trace import Constant as Constant

@@ -13,9 +13,9 @@ from xoptim.facts.shapes import STRETCHING
 from xoptim.facts.words import meant
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import UNIFORM_LIMIT
+from xoptim.match.create import read_moved
 from xoptim.match.lines import attribute_line
 from xoptim.match.literals import equals_literal
-from xoptim.match.moved import read_moved
 from xoptim.match.pattern import PatternOptimization, operator_key
 from xoptim.match.trace import ANY, AnyOf, Capture, Constant, Optional, PatternNode, Scalar, Symbol, Variadic
 from xoptim.match.view import GraphBuilderPatternOptimization, runs

@@ -7,9 +7,8 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import type_name
-from xoptim.facts.info import Shape
 from xoptim.facts.schema import schema
-from xoptim.facts.shapes import REDUCTIONS
+from xoptim.facts.shapes import REDUCTIONS, Shape
 from xoptim.opsets.call import ALLOWZERO_SINCE, Adapter, Call, Refused
 from xoptim.opsets.changes import REFUSED, SAME_MEANING, additions, breaks, next_version, versions
 

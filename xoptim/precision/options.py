@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from xoptim.facts.kernels import short_name
+from xoptim.facts.operators import short_name
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.validate.session import Value
 

@@ -7,9 +7,9 @@ from typing import TypedDict
 
 from onnx import GraphProto, ModelProto
 
-from xoptim.graph.export import export_model, value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
+from xoptim.graph.sources import export_model, value_info
 from xoptim.preparation.ports import drop_outputs, keep_outputs, rename_ports, strip
 from xoptim.preparation.sizes import fix_sizes
 

@@ -9,8 +9,7 @@ from typing import Final
 from xoptim.facts.schema import is_commutative
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.repeated.settings import STACKABLE, settings
-from xoptim.repeated.sums import Sums
+from xoptim.repeated.settings import STACKABLE, Sums, settings
 
 _NONE: Final = None
 """The class of values that no stackable node computes."""

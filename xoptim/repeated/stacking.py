@@ -8,12 +8,10 @@ from xoptim.graph.constants import is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import Example, Finding, ModelPass
-from xoptim.repeated.choice import Choice
+from xoptim.repeated.choice import Choice, Region
 from xoptim.repeated.cost import COSTS, Costs
 from xoptim.repeated.groups import Group, arrange, by_result, find_groups, part_of
-from xoptim.repeated.regions import Region
-from xoptim.repeated.settings import Operand, is_parameter, settings
-from xoptim.repeated.sums import Sums
+from xoptim.repeated.settings import Operand, Sums, is_parameter, settings
 
 
 def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:

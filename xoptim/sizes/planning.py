@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, SymbolicDim, as_integer, before_wrapping, exact_quotient, is_nonzero
-from xoptim.facts.info import Shape
 from xoptim.facts.polynomials import Atom
+from xoptim.facts.shapes import Shape
 from xoptim.facts.symbolic import content, make, of_atom
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

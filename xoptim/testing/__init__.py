@@ -11,10 +11,9 @@ from xoptim.catalogue.discovery import patterns_of
 from xoptim.testing.canonical import canonical
 from xoptim.testing.feeds import make_all_feeds
 from xoptim.testing.harness import check_example
-from xoptim.testing.models import optimize_alone, parse
 from xoptim.testing.numbers import Numbers, same_numbers
 from xoptim.testing.perturbations import check_near_misses, near_misses
-from xoptim.testing.variant import Variant
+from xoptim.testing.variant import Variant, optimize_alone, parse
 
 __all__ = [
     "Numbers",

@@ -16,9 +16,9 @@ from onnx.reference import ReferenceEvaluator
 
 from xoptim.facts.dtypes import Exactness, element_type, is_float, tolerance
 from xoptim.testing.feeds import Feeds, Range, is_real, limits
-from xoptim.testing.models import all_nodes
 from xoptim.testing.numbers import describe
 from xoptim.testing.runtime import RUNTIME
+from xoptim.testing.variant import all_nodes
 from xoptim.testing.vary_types import retyped
 from xoptim.validate.session import Value
 

@@ -10,13 +10,13 @@ import onnx
 from onnx import ModelProto, ValueInfoProto
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.info import Info, Shape
 from xoptim.facts.schema import WINDOWED
+from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.assumed import noted
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds
-from xoptim.testing.models import all_nodes
 from xoptim.testing.runtime import RUNTIME, Loaded
+from xoptim.testing.variant import all_nodes
 from xoptim.validate.assumed import hold
 from xoptim.validate.compare import ComparisonRules, compare_values
 from xoptim.validate.session import Value

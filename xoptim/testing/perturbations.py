@@ -17,10 +17,9 @@ from xoptim.testing.canonical import canonical
 from xoptim.testing.digits import is_better, is_rounding, lost_digits
 from xoptim.testing.feeds import PLAIN, Feeds, Values, adapt, is_real, make_all_feeds, never_ends, tensor_specs
 from xoptim.testing.harness import contradiction, report
-from xoptim.testing.models import OptimizedAlone, optimize_alone, provider_of, serialized
 from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers, wrong_facts
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.variant import FOREIGN, Case, Variant
+from xoptim.testing.variant import FOREIGN, Case, OptimizedAlone, Variant, optimize_alone, provider_of, serialized
 
 PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     *(vary_attributes.drop_defaults, vary_attributes.write_defaults, vary_attributes.nudges),

@@ -10,15 +10,18 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from xoptim.facts.dtypes import is_float, is_integer, is_signed_integer
 from xoptim.facts.protos import replace_items
 from xoptim.testing.feeds import Feeds
-from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, opset_of, optimize_alone
 from xoptim.testing.runtime import RUNTIME
 from xoptim.testing.variant import (
     FOREIGN,
+    INFERENCE_ERRORS,
     Case,
     Variant,
+    all_graphs,
     constants,
     defined_names,
     loosen,
+    opset_of,
+    optimize_alone,
     remove_constant,
     rename,
     tensor_input,

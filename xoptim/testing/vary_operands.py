@@ -11,8 +11,19 @@ from onnx.defs import OpSchema
 from xoptim.facts.dtypes import is_float, is_integer, is_signed_integer, numpy_dtype
 from xoptim.facts.protos import replace_items
 from xoptim.facts.schema import is_commutative, schema
-from xoptim.testing.models import all_graphs, opset_of
-from xoptim.testing.variant import Case, Variant, constants, insert, loosen, nodes_of, remove_constant, rename, set_constant
+from xoptim.testing.variant import (
+    Case,
+    Variant,
+    all_graphs,
+    constants,
+    insert,
+    loosen,
+    nodes_of,
+    opset_of,
+    remove_constant,
+    rename,
+    set_constant,
+)
 
 CONDITION = "near_miss_condition"
 

@@ -10,8 +10,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 from xoptim.facts.dtypes import numpy_dtype, type_name
 from xoptim.facts.protos import replace_items
 from xoptim.testing.feeds import LARGE_INTEGERS, TAILS
-from xoptim.testing.models import all_graphs
-from xoptim.testing.variant import Case, Variant, constants, loosen
+from xoptim.testing.variant import Case, Variant, all_graphs, constants, loosen
 
 _ELEMENT_ATTRIBUTES = frozenset(("to", "dtype", "stash_type", "output_dtype"))
 

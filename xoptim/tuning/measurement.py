@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from xoptim.bench.measure import profile
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.profile import profile
 from xoptim.bench.rounds import Ratio, Times, clock_for, mean_ratio, measure_pass, ratio_of
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source

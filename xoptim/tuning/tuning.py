@@ -8,8 +8,7 @@ from typing import Any, Unpack
 
 import onnx
 
-from xoptim.bench.report import common_sizes
-from xoptim.bench.rounds import Ratio
+from xoptim.bench.rounds import Ratio, common_sizes
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given

@@ -10,7 +10,6 @@ from xoptim.validate.errors import FeedError as FeedError
 from xoptim.validate.errors import LoadError as LoadError
 from xoptim.validate.errors import ProviderUnavailable as ProviderUnavailable
 from xoptim.validate.errors import RunError as RunError
-from xoptim.validate.feeding import load_test_data as load_test_data
 from xoptim.validate.options import ValidationOptions as ValidationOptions
 from xoptim.validate.protos import ModelLike as ModelLike
 from xoptim.validate.reference import run_reference as run_reference
@@ -18,6 +17,7 @@ from xoptim.validate.report import Noise as Noise
 from xoptim.validate.report import RunReport as RunReport
 from xoptim.validate.report import ValidationReport as ValidationReport
 from xoptim.validate.revision import at_revision as at_revision
+from xoptim.validate.runs import load_test_data as load_test_data
 from xoptim.validate.session import Session as Session
 from xoptim.validate.session import SessionSettings as SessionSettings
 from xoptim.validate.session import Value as Value

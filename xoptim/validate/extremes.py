@@ -17,8 +17,8 @@ import numpy as np
 from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.facts.info import Shape
 from xoptim.facts.schema import WINDOWED
+from xoptim.facts.shapes import Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.validate.dims import InputSpec, Purpose, Sizes, names_in, open_dimensions

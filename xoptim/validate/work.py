@@ -10,9 +10,8 @@ import onnx
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import byte_size, is_float
-from xoptim.facts.info import Info, Shape
 from xoptim.facts.protos import is_external
-from xoptim.facts.shapes import REDUCTIONS
+from xoptim.facts.shapes import REDUCTIONS, Info, Shape
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.system.machine import available_memory
