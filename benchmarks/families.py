@@ -1,4 +1,4 @@
-"""Families of graphs that repeat one structure; `benchmarks.scaling` measures them."""
+"""Families of graphs that repeat one structure or compute with sizes; `benchmarks.scaling` measures them."""
 
 from collections.abc import Callable, Iterable
 from functools import partial, reduce

@@ -1,4 +1,4 @@
-"""The steps that all commands that write an optimized model share."""
+"""The steps that all commands that write an optimized model share, and the page of ``xopt MODEL --report FILE``."""
 
 import sys
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Options that select the patterns of a command, and the words that a shell offers for them."""
+"""Options that select patterns, the words that a shell offers for them, and places in a model where one applies."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Options of the commands that run or compare models."""
+"""Options of the commands that run or compare models, and of those that round models to fewer bits."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Arithmetic on the weights of convolutions, in double precision, to be rounded once."""
+"""Products and sums with constants in a row, one affine map of each channel, and arithmetic on weights in doubles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which operator a node is."""
+"""Which operator a node is, and axes counted from the front."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard

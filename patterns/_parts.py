@@ -1,4 +1,4 @@
-"""Parts of one axis that Slice, Split and Gather take."""
+"""Parts of one axis that Slice, Split and Gather take, and branches that compute parts of a Concat in the same way."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass

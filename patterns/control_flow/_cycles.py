@@ -1,4 +1,4 @@
-"""Loop and Scan: what their bodies carry from one iteration to the next, and what the places of operands and results are."""
+"""Loop and Scan: what their bodies carry, places of operands and results, and nodes that compute the same outside."""
 
 import math
 from collections.abc import Collection, Iterator

@@ -1,4 +1,4 @@
-"""``xoptim.batch``: optimize the models of a batch, here or on the workers of a Dask cluster."""
+"""``xoptim.batch``: optimize the models of a batch here or on a Dask cluster, and publish results one by one."""
 
 import glob
 import os

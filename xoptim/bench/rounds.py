@@ -1,4 +1,4 @@
-"""Rounds of runs: every model once a round, in another order each time; and the ratio of two times, with its interval."""
+"""Rounds of runs, every model once a round in another order; the report: ratios of times with their intervals."""
 
 import random
 import time

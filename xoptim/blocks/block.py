@@ -1,4 +1,4 @@
-"""A block that repeats, and how it grows from one node of each copy along operands and readers."""
+"""The nodes of a graph as numbers with links, and a block that repeats, which grows from one node of each copy."""
 
 from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

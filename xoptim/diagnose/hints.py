@@ -1,4 +1,4 @@
-"""Ways to make an optimized model smaller: a newer operator set, or options of the command."""
+"""Ways to make an optimized model smaller: a newer operator set, options, assumptions that were found by trying them."""
 
 from __future__ import annotations
 

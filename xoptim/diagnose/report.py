@@ -1,4 +1,4 @@
-"""The report of an optimization and of the validation of its result."""
+"""The optimizations of one model, and the report of an optimization and of the validation of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop: rounds of matching and rewriting in all graphs of a model until nothing changes."""
+"""The loop: rounds of matching and rewriting in all graphs of a model until nothing changes; one match, one rewrite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimize a model by a list of passes; the loop of patterns is in one of them."""
+"""Optimize a model by a list of passes: those that run others, the loop of patterns in one of them, and navigators."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Whether a call of an operator can be expressed: the operator exists, and so do its attributes and operands."""
+"""Whether a call of an operator can be expressed, and which execution providers of onnxruntime have a kernel for it."""
 
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence

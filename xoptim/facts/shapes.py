@@ -1,4 +1,4 @@
-"""Arithmetic on axes and shapes, for all operators, and operators that treat shapes alike."""
+"""Facts about one result, arithmetic on axes and shapes, and operators that treat shapes alike."""
 
 from __future__ import annotations
 

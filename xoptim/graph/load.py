@@ -1,4 +1,4 @@
-"""Load protobufs into a `Model`."""
+"""Load protobufs into a `Model`; exporters name the axes of each input, and the model tells which must be equal."""
 
 import gc
 import graphlib

@@ -1,4 +1,4 @@
-"""The model: the main graph, the local functions, and the other fields of a model, which are kept unchanged."""
+"""The model: the main graph, the local functions, other fields, which are kept unchanged; and the record of changes."""
 
 from collections.abc import Iterator, Set
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Infer facts about results: of a whole graph after loading, and of new nodes; and the node as the shape formulas read it."""
+"""Infer facts about results: the node as formulas read it, a whole graph, new nodes, subgraphs that never run."""
 
 import logging
 from collections import deque

@@ -1,4 +1,4 @@
-"""Write models: the weights beside the target first, then all files into place when the model is approved."""
+"""Write models: files beside their targets, the weights first, then all into place when the model is approved."""
 
 import os
 import tempfile

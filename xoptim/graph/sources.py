@@ -1,4 +1,4 @@
-"""The kinds of objects that a model may be given as, and the conversion back to each."""
+"""The kinds of objects that a model may be given as, and the export of a `Model` to protobufs."""
 
 from __future__ import annotations
 

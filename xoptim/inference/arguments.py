@@ -1,4 +1,4 @@
-"""Reading of attributes and shapes that may be malformed: the functions return ``None`` instead of raising."""
+"""The table of formulas, the view of a node, and reading of malformed attributes: ``None`` instead of an exception."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias

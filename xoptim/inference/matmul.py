@@ -1,4 +1,4 @@
-"""Matrix products, onnxruntime's included, and Einsum."""
+"""Matrix products, onnxruntime's included, Einsum, and the recurrent operators RNN, GRU and LSTM."""
 
 import re
 from collections import Counter

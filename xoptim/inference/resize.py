@@ -1,4 +1,4 @@
-"""Resize and Upsample.
+"""Operators on images: Resize, Upsample, sampling at points and in regions, blocks, decoding.
 
 Runtimes multiply in 32-bit floats; a symbolic size is scaled only by numbers for which that product is exact.
 """

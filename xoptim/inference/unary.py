@@ -1,4 +1,4 @@
-"""Operators whose results have the types and shapes of inputs: elementary functions, activations, casts; and scalar results."""
+"""Operators whose results are shaped like inputs: elementary functions, activations, casts, normalizations; scalars."""
 
 from collections.abc import Callable
 from typing import Final

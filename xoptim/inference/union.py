@@ -1,4 +1,4 @@
-"""Facts from and to ``onnx.TypeProto``, and facts that hold for several values at once: branches, iterations, items."""
+"""Facts from and to ``onnx.TypeProto``, facts that hold for several values at once, and small values that are known."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Make nodes from the arguments of patterns and builders."""
+"""Make nodes from the arguments of patterns and builders, and local functions that patterns define and call."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy

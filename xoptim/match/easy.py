@@ -1,4 +1,4 @@
-"""Patterns declared by two functions: the subgraph to find, and its replacement."""
+"""Patterns declared by two functions, the subgraph to find and its replacement; mistakes that would stay silent."""
 
 import dis
 import inspect

@@ -1,4 +1,4 @@
-"""A partial match: which nodes and results of the graph are paired with which of a pattern."""
+"""Run a program against a graph: the partial match, and the search from the anchor with backtracking over orders."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice, permutations

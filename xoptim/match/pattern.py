@@ -1,4 +1,4 @@
-"""The base of all patterns: rewrites that match around a node."""
+"""The base of all patterns, rewrites that match around a node; their matches, and which of overlapping ones apply."""
 
 from __future__ import annotations
 

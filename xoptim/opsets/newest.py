@@ -1,4 +1,4 @@
-"""The newest operator set that a runtime supports for a model."""
+"""Raise a model to a newer operator set, all changes planned first; the newest set that a runtime supports for it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

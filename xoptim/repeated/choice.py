@@ -1,4 +1,4 @@
-"""Which groups are worth a stack: it must save more nodes than its operands and the lanes that are read by themselves cost."""
+"""Which groups are worth a stack: it must save more nodes than its operands and the lanes read by themselves cost."""
 
 from __future__ import annotations
 

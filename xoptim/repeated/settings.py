@@ -1,4 +1,4 @@
-"""Settings of a node: nodes with equal settings can be computed together, each as one lane of a stack."""
+"""Settings of a node, equal for the lanes of a stack; a sum that is written as several Adds counts as one node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start a pattern file, from a template or from nodes of a model; or a package with a pattern and its test."""
+"""Start a pattern file, from a template or from nodes of a model: as calls, as a local function, as an example."""
 
 import builtins
 import keyword

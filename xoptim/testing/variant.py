@@ -1,4 +1,4 @@
-"""Variants of a model, and the edits that make them."""
+"""Models from text, functions that inspect and optimize them, variants of a model, and the edits that make them."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

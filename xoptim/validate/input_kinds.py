@@ -1,4 +1,4 @@
-"""The uses of each input in a model that limit the values that can be fed."""
+"""Random values for the inputs of a model, in the range that the uses of each input accept."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Runs of the original: on given values, on test data, or on random values of sizes that it accepts."""
+"""Runs of the original, on given values or on sizes and values that a search within a budget finds it to accept."""
 
 import itertools
 import time

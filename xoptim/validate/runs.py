@@ -1,4 +1,4 @@
-"""Runs of a model: the values to run it on, and what it computes."""
+"""Runs of a model: the values to run it on (given ones, test data, random ones), and what it computes."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Whether two models compute the same: in one run of each, or section by section."""
+"""Whether two models compute the same: in one run of each, or section by section where memory is short."""
 
 from __future__ import annotations
 
