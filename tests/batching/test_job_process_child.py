@@ -6,9 +6,7 @@ import sys
 import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and signals of Linux")
-REPLACED = (
-    "import runpy, sys, time; from xoptim.batching import job as child; runpy.run_module = lambda *_, **__: {}; child.main({!r})"
-)
+REPLACED = "import runpy, sys, time; from xoptim.batching import job; runpy.run_module = lambda *_, **__: {}; job.main({!r})"
 
 
 @pytest.mark.slow

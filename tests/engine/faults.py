@@ -24,7 +24,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.references import References
 from xoptim.graph.tensors import Tensor
-from xoptim.inference.arguments import FORMULAS
+from xoptim.inference.registry import FORMULAS
 from xoptim.match.easy import EasyPatternOptimization
 from xoptim.passes import cleanup, fold, merge
 

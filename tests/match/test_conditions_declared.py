@@ -86,7 +86,9 @@ def test_a_name_that_nothing_captures() -> None:
     class Wrong(Fused):
         operand_types = {"aa": FLOATS}
 
-    with pytest.raises(PatternError, match=r"test_conditions_declared.py:\d+: Wrong: operand_types names 'aa', which nothing captures"):
+    with pytest.raises(
+        PatternError, match=r"test_conditions_declared.py:\d+: Wrong: operand_types names 'aa', which nothing captures"
+    ):
         find(Wrong(), PLAIN)
 
 

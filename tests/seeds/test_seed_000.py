@@ -1,7 +1,8 @@
 # mypy: disable-error-code="no-any-return"
 """The document about optimization patterns of circuits: a layer is a node, a parameter a constant.
 
-Rules for the inside of a chain are tested in ``tests/dialects/test_chain.py``, strategies in ``tests/engine/test_engine_find.py``.
+Rules for the inside of a chain are tested in ``tests/dialects/test_chain.py``, strategies in
+``tests/engine/test_engine_find.py``.
 """
 
 from collections.abc import Sequence

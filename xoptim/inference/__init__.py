@@ -3,7 +3,7 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-from xoptim.inference.arguments import FORMULAS
+from xoptim.inference.registry import FORMULAS
 
 __all__ = ["FORMULAS"]
 

@@ -5,19 +5,8 @@ A cache that shares its buffer between past and present keeps its length; any ot
 
 from xoptim.facts.dims import Dim, dim_max, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape
-from xoptim.inference.arguments import (
-    NodeContext,
-    Results,
-    dim_of,
-    dtype_of,
-    infers,
-    integer,
-    integers,
-    known,
-    natural,
-    scalar,
-    shape_of,
-)
+from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, natural, scalar, shape_of
+from xoptim.inference.registry import NodeContext, Results, infers
 
 
 def heads_of(ctx: NodeContext, info: Info | None, heads: int | None) -> Shape | None:

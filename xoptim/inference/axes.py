@@ -22,8 +22,6 @@ from xoptim.facts.dims import (
 )
 from xoptim.facts.shapes import REDUCTIONS, Info, Shape, normalized
 from xoptim.inference.arguments import (
-    NodeContext,
-    Results,
     dim_of,
     fresh_shape,
     infers_tensor,
@@ -36,6 +34,7 @@ from xoptim.inference.arguments import (
     place_of,
     shapes,
 )
+from xoptim.inference.registry import NodeContext, Results
 from xoptim.inference.union import INTEGERS, RANGES, Values, valued, values
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {

@@ -7,7 +7,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, SymbolicDim, bounds, dim_max, dim_min, exact_quotient, floor_div, is_nonnegative, mod, opaque
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
-from xoptim.inference.arguments import NodeContext, Results, infers, integer, place_of, shapes
+from xoptim.inference.arguments import integer, place_of, shapes
+from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
 
 

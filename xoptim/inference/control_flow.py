@@ -6,19 +6,9 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max
 from xoptim.facts.shapes import UNKNOWN, Info, normalized
-from xoptim.inference.arguments import (
-    NodeContext,
-    Results,
-    dim_of,
-    dtype_of,
-    infers,
-    integer,
-    integers,
-    known,
-    scalar,
-    shape_of,
-)
+from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, scalar, shape_of
 from xoptim.inference.binary import agree
+from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import Invariant, common, item_of, values
 
 

@@ -9,19 +9,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, broadcast, exact_quotient
 from xoptim.facts.shapes import Info, Shape, broadcast_shapes
-from xoptim.inference.arguments import (
-    NodeContext,
-    Results,
-    dim_of,
-    dtype_of,
-    fresh_shape,
-    infers,
-    integer,
-    known,
-    shape_of,
-    shapes,
-    text,
-)
+from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, known, shape_of, shapes, text
+from xoptim.inference.registry import NodeContext, Results, infers
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}

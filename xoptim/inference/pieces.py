@@ -7,12 +7,9 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim, broadcast, ceil_div, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape, all_normalized, broadcast_shapes, normalized
 from xoptim.inference.arguments import (
-    NodeContext,
-    Results,
     dim_of,
     dtype_of,
     fresh_shape,
-    infers,
     infers_tensor,
     integer,
     integers,
@@ -24,6 +21,7 @@ from xoptim.inference.arguments import (
     vector,
 )
 from xoptim.inference.binary import agree
+from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import DATA_LIMIT, INTEGERS, Values, dimension, valued, values
 
 

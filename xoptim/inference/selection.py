@@ -7,20 +7,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
 from xoptim.facts.shapes import Info, Shape, normalized
-from xoptim.inference.arguments import (
-    NodeContext,
-    Results,
-    dtype_of,
-    fresh_shape,
-    infers,
-    infers_tensor,
-    integer,
-    place_of,
-    scalar,
-    shape_of,
-    shapes,
-    vector,
-)
+from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, shapes, vector
+from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import dimension, valued, values
 
 

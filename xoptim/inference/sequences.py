@@ -4,7 +4,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, mod
 from xoptim.facts.shapes import UNKNOWN, Info, Shape, normalized
-from xoptim.inference.arguments import NodeContext, Results, fresh_shape, infers, integer, known, shape_of, shapes, vector
+from xoptim.inference.arguments import fresh_shape, integer, known, shape_of, shapes, vector
+from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import common, common_to_all, item_of
 
 

@@ -4,7 +4,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, floor_div
 from xoptim.facts.shapes import Info, Shape, normalized
-from xoptim.inference.arguments import NodeContext, Results, dim_of, infers, integer, known, scalar, shape_of, shapes
+from xoptim.inference.arguments import dim_of, integer, known, scalar, shape_of, shapes
+from xoptim.inference.registry import NodeContext, Results, infers
 
 
 @infers("HannWindow", "HammingWindow", "BlackmanWindow")

@@ -7,7 +7,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.shapes import Info, Shape
-from xoptim.inference.arguments import NodeContext, Results, dtype_of, infers, integers, known, natural, shape_of, shapes
+from xoptim.inference.arguments import dtype_of, integers, known, natural, shape_of, shapes
+from xoptim.inference.registry import NodeContext, Results, infers
 
 DOMAIN: Final = "ai.onnx.ml"
 _FLIPPED: Final[dict[int, int]] = {TensorProto.STRING: TensorProto.INT64, TensorProto.INT64: TensorProto.STRING}

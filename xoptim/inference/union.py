@@ -11,7 +11,7 @@ from onnx import TensorProto, TypeProto
 from xoptim.facts.dims import Dim, SymbolicDim, as_integer, bounds, fresh, is_anonymous, named
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import UNKNOWN, Container, Info, Shape
-from xoptim.inference.arguments import NodeContext
+from xoptim.inference.registry import NodeContext
 
 DATA_LIMIT: Final = 64
 """Largest number of elements whose values are inferred."""

@@ -11,21 +11,8 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, ceil_div, dim_min, floor_div
 from xoptim.facts.shapes import Info, Shape
-from xoptim.inference.arguments import (
-    NodeContext,
-    Results,
-    dtype_of,
-    fresh_shape,
-    infers,
-    integer,
-    integers,
-    known,
-    natural,
-    shape_of,
-    shapes,
-    text,
-    vector,
-)
+from xoptim.inference.arguments import dtype_of, fresh_shape, integer, integers, known, natural, shape_of, shapes, text, vector
+from xoptim.inference.registry import NodeContext, Results, infers
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 

@@ -1,7 +1,7 @@
 """The nearest miss of an attempt that failed: the same steps run once more, for a listener.
 
 The first condition that fails is skipped, to measure how much else would fit; the search path that gets furthest is reported.
-Each step and each condition of `xoptim.match.pairing` and `xoptim.match.pairing` that can fail runs as there; a failure is
+Each step and each condition of `xoptim.match.pairing` that can fail runs as there; a failure is
 turned into a message.
 """
 

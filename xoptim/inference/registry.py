@@ -1,0 +1,68 @@
+"""The table of shape formulas and the view of a node that a formula reads."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from xoptim.facts.dims import Dim, SymbolicDim
+from xoptim.facts.shapes import Info
+
+Results: TypeAlias = Sequence[Info | None]
+
+
+class NodeContext(Protocol):
+    """The view of one node that a formula reads. Inputs and outputs are positions, never names."""
+
+    op_type: str
+    domain: str
+    opset: int
+    """Version of the operator set of ``domain`` that the model imports."""
+    inputs: Sequence[Info | None]
+    """Facts about each input; ``None`` for an optional input that is left out; never shorter than what is present."""
+    num_outputs: int
+
+    def input(self, index: int) -> Info | None:
+        """Facts about an input, ``None`` when it is absent or beyond the end."""
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute in Python terms (int, float, str, list, ndarray, ...), ``default`` when absent."""
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Value of an input when it is a constant small enough to be read, else ``None``."""
+
+    def ints(self, index: int) -> list[int] | None:
+        """Elements of an integer input when all of them are known numbers, flattened, else ``None``."""
+
+    def data(self, index: int) -> tuple[Dim, ...] | None:
+        """Elements of an integer input of rank 0 or 1, numbers or symbols, when known."""
+
+    def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
+        """A new anonymous symbol, equal only to itself."""
+
+    def assumes(self, word: str) -> bool:
+        """Whether a word of the default set of assumptions holds for the model."""
+
+    def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
+        """Facts about the outputs of the subgraph in attribute ``name``.
+
+        ``inputs`` are facts about the formal inputs of the body (Loop, Scan, SequenceMap) that hold at every iteration.
+        """
+
+
+Formula: TypeAlias = Callable[[Any], Results]
+"""Takes a `NodeContext`, returns facts about each output (a shorter list leaves the rest unknown)."""
+
+FORMULAS: dict[tuple[str, str], Formula] = {}
+
+
+def infers(*op_types: str, domain: str = "") -> Callable[[Formula], Formula]:
+    """Register a formula for one or several operators of a domain."""
+
+    def register(formula: Formula) -> Formula:
+        for op_type in op_types:
+            assert (domain, op_type) not in FORMULAS, f"two formulas for {op_type}"
+            FORMULAS[domain, op_type] = formula
+        return formula
+
+    return register
