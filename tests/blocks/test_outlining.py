@@ -11,8 +11,7 @@ from onnx import helper, numpy_helper
 from tests.blocks.canonical import canonical
 from tests.blocks.rows import row
 from tests.repeated.towers import STEPS, WIDTH, Sketch, feeds
-from tests.support import in_parts, parse, run
-from tests.support import verify as verify_tables
+from tests.support import in_parts, parse, run, verify as verify_tables
 from xoptim import GraphBuilder, optimize, outline
 from xoptim.blocks.outlining import Outline
 from xoptim.graph.load import load_model

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.support import load, node_of, parse, replace, run, text_of, types, verify
 from xoptim.api.optimizing import optimize

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from tests.match.brute_force import assignments
 from tests.match.garden import Found, Planted, frozen, plant

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tests.support import load, parse, run
-from tests.support import verify as verify_tables
+from tests.support import load, parse, run, verify as verify_tables
 from xoptim.facts.errors import ModelError
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model

@@ -3,8 +3,7 @@ import onnx
 import pytest
 
 from tests.opsets.raised import check, numbers, raised, reason
-from tests.support import node_of, parse, run
-from tests.support import verify as verify_tables
+from tests.support import node_of, parse, run, verify as verify_tables
 from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import Info
 from xoptim.graph.load import load_model

@@ -225,8 +225,7 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
     Dask is not installed, or no scheduler answers.
     """
     try:
-        from dask.distributed import Client
-        from dask.distributed import as_completed as completed
+        from dask.distributed import Client, as_completed as completed
     except ImportError as error:
         raise BatchError(f"a scheduler needs dask.distributed, which xoptim[fleet] installs: {error}") from error
     try:

@@ -20,8 +20,7 @@ from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
 from xoptim.graph.node import Node
 from xoptim.match.create import AT_RUN_TIME
-from xoptim.match.view import GraphBuilderPatternOptimization as GraphView
-from xoptim.match.view import PatternRewriter
+from xoptim.match.view import GraphBuilderPatternOptimization as GraphView, PatternRewriter
 
 Labels = tuple[int, ...]
 

@@ -14,8 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from xoptim.bench.measure import OperatorTime, profile
-from xoptim.bench.measure import bench as measure
+from xoptim.bench.measure import OperatorTime, bench as measure, profile
 from xoptim.bench.options import BenchOptions
 from xoptim.bench.rounds import BenchReport, bytes_text, circumstances, milliseconds
 from xoptim.catalogue.discovery import installed_patterns
