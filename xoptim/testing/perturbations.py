@@ -44,7 +44,7 @@ SHARE = 23
 """One variant in this many is optimized with the preset too: a prime number, to select other kinds in each example."""
 _SHOWN = 3
 """Number of failures that are shown in full."""
-_EACH = 3
+_FIRST = 3
 """Number of feeds that run first, of the example's and of those made for a variant with other inputs."""
 
 
@@ -202,8 +202,8 @@ def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
     adapted = _adapted_feeds(case, variant)
     if _shapes(variant.model) != _shapes(case.model):
         # The feeds of the example all have the sizes that it fixes, even where the variant leaves them open.
-        yield from islice(adapted, _EACH)
-        yield from islice(own, _EACH)
+        yield from islice(adapted, _FIRST)
+        yield from islice(own, _FIRST)
     yield from adapted
     yield from own
 
