@@ -5,8 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from xoptim.system.machine import available_memory, data_size, limit_data
-from xoptim.system.processes import end_of_child, signal_name
+from xoptim.system.machine import available_memory, data_size, end_of_child, limit_data, signal_name
 from xoptim.validate import resolve_providers
 
 _SHARE: Final = 0.95  # of what is free

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
 from xoptim.diagnose.explanation import similar
-from xoptim.system.processes import on_request_to_end
+from xoptim.system.machine import on_request_to_end
 
 from .commands import COMMANDS, GROUPS
 from .commands.completion import VARIABLE

@@ -27,7 +27,7 @@ from xoptim.catalogue.database import database as database, register as register
 from xoptim.catalogue.discovery import installed_patterns as installed_patterns
 from xoptim.catalogue.query import Query as Query
 from xoptim.catalogue.selection import resolve as resolve, select as select
-from xoptim.diagnose.dump import Replayed as Replayed, replay as replay
+from xoptim.diagnose.each import Replayed as Replayed, replay as replay
 from xoptim.diagnose.explanation import (
     Explanation as Explanation,
     NoMatchError as NoMatchError,

@@ -9,8 +9,7 @@ from tests.support import load
 from xoptim import optimize
 from xoptim.repeated.choice import Choice, Outlook, Region
 from xoptim.repeated.cost import COSTS
-from xoptim.repeated.groups import arrange, find_groups
-from xoptim.repeated.settings import Sums
+from xoptim.repeated.groups import Sums, arrange, find_groups
 
 
 def perceptrons(count: int, rows: int | str, width: int = 32, layers: int = 3) -> onnx.ModelProto:

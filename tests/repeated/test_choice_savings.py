@@ -7,8 +7,7 @@ import pytest
 from tests.repeated.towers import WIDTH, Sketch
 from xoptim.graph.load import load_model
 from xoptim.repeated.choice import StackNodes
-from xoptim.repeated.groups import arrange, by_result, find_groups
-from xoptim.repeated.settings import Sums
+from xoptim.repeated.groups import Sums, arrange, by_result, find_groups
 
 
 def lattice(seed: int) -> Sums:

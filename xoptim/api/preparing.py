@@ -14,8 +14,7 @@ from xoptim.graph.assumed import fitting
 from xoptim.graph.save import serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part
-from xoptim.preparation.preparation import Preparation, PreparationChanges, with_shapes
-from xoptim.preparation.sizes import free_batch
+from xoptim.preparation.preparation import Preparation, PreparationChanges, free_batch, with_shapes
 from xoptim.validate.compare import compare_values
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.options import ValidationOptions

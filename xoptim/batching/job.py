@@ -18,15 +18,13 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
-from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import STATUS, Record, Status
+from xoptim.batching.record import STATUS, BatchOptions, Record, Status
 from xoptim.catalogue.discovery import GROUP
 from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
-from xoptim.system.machine import limit_data
-from xoptim.system.processes import end_text, end_this_process, kill_group, own_group
+from xoptim.system.machine import end_text, end_this_process, kill_group, limit_data, own_group
 
 GRACE: Final = 5.0
 """Seconds between the request to end, after which temporary files are removed, and the end."""

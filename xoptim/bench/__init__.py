@@ -1,6 +1,5 @@
 """Measurements: how long models run side by side, what loading them takes, and which operators take the time."""
 
-from xoptim.bench.loading import Loading as Loading
 from xoptim.bench.measure import OperatorTime as OperatorTime, bench as bench, profile as profile
 from xoptim.bench.options import BenchOptions as BenchOptions
 from xoptim.bench.rounds import (
@@ -10,3 +9,4 @@ from xoptim.bench.rounds import (
     Ratio as Ratio,
     ratio_of as ratio_of,
 )
+from xoptim.bench.subjects import Loading as Loading

@@ -12,10 +12,9 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final, NamedTuple, Unpack
 
-from xoptim.bench.loading import Loading, measure_loading
 from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.rounds import BenchReport, ModelTimes, Times, clock_for, joined, measure_pass, ratio_of
-from xoptim.bench.subjects import Models, Subject, as_files, known_of, opened, values_for
+from xoptim.bench.subjects import Loading, Models, Subject, as_files, known_of, measure_loading, opened, values_for
 from xoptim.facts.given import given
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.runs import ReferenceRun

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from xoptim.bench.loading import Loading
 from xoptim.bench.options import BenchOptions
+from xoptim.bench.subjects import Loading
 from xoptim.facts.words import counted
 from xoptim.system.machine import clock_of_thread
 from xoptim.validate.report import ValidationReport

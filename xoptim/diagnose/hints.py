@@ -29,7 +29,7 @@ from xoptim.graph.sources import export_model
 from xoptim.graph.splice import inline_functions
 from xoptim.match.pattern import PatternOptimization
 from xoptim.opsets.newest import newest_for
-from xoptim.preparation.sizes import fix_sizes
+from xoptim.preparation.preparation import fix_sizes
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.sized import quietly

@@ -10,8 +10,7 @@ from typing import Any, Final, Literal
 from onnx import TensorProto
 
 from xoptim.blocks.finding import Repetition
-from xoptim.diagnose.dump import dump_to
-from xoptim.diagnose.each import Disagreement
+from xoptim.diagnose.each import Disagreement, dump_to
 from xoptim.diagnose.explanation import Explanation
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions

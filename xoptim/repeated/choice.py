@@ -11,8 +11,7 @@ from xoptim.graph.edit import Edit
 from xoptim.graph.node import Node
 from xoptim.graph.walk import is_read_beyond
 from xoptim.repeated.cost import Costs, is_product, launches_and_times, slowest
-from xoptim.repeated.groups import Group, by_result
-from xoptim.repeated.settings import Sums, is_parameter
+from xoptim.repeated.groups import Group, Sums, by_result, is_parameter
 from xoptim.repeated.writing import JOINING, LARGEST, StackWriter, can_lay_out, is_joined, runs, stacked_bytes
 
 MARGIN: Final = 0.9

@@ -10,8 +10,7 @@ from xoptim.graph.model import Model
 from xoptim.match.rewrite import Example, Finding, ModelPass
 from xoptim.repeated.choice import Choice, Region
 from xoptim.repeated.cost import COSTS, Costs
-from xoptim.repeated.groups import Group, arrange, by_result, find_groups, part_of
-from xoptim.repeated.settings import Operand, Sums, is_parameter, settings
+from xoptim.repeated.groups import Group, Operand, Sums, arrange, by_result, find_groups, is_parameter, part_of, settings
 
 
 def findings(graph: Graph, costs: Costs, fewest: int, *, is_forced: bool) -> Iterator[Finding]:

@@ -16,8 +16,7 @@ from xoptim.graph.tensors import Tensor
 from xoptim.match import GraphView
 from xoptim.match.axes import axes_of, parameters
 from xoptim.match.create import OpBuilder
-from xoptim.repeated.groups import Group
-from xoptim.repeated.settings import LANE, is_parameter
+from xoptim.repeated.groups import LANE, Group, is_parameter
 
 LARGEST: Final = 1 << 29
 """Bytes of stacked weights that a model may have: beyond that, weights in external files are left where they are."""

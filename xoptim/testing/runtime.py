@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.system.processes import continue_in_copy, limit_processor_time, perturb_memory
+from xoptim.system.machine import continue_in_copy, limit_processor_time, perturb_memory
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 

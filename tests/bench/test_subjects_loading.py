@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from xoptim.bench.loading import measure_loading
+from xoptim.bench.subjects import measure_loading
 from xoptim.system.machine import resident_size
 from xoptim.validate import LoadError, SessionSettings
 

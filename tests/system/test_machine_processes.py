@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xoptim.system import processes
+from xoptim.system import machine as processes
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="signals and copies of Linux")
 
@@ -78,7 +78,7 @@ def test_how_a_process_ended(system: str, code: int, text: str, monkeypatch: pyt
 
 @on_linux
 def test_a_limit_of_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "from xoptim.system.processes import limit_processor_time as limit; limit(0.1)\nwhile True: pass"
+    code = "from xoptim.system.machine import limit_processor_time as limit; limit(0.1)\nwhile True: pass"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == -signal.SIGPROF
     monkeypatch.delattr(signal, "setitimer")
     processes.limit_processor_time(1.0)
@@ -87,7 +87,7 @@ def test_a_limit_of_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @on_linux
 def test_a_copy_that_crashes_is_replaced() -> None:
     code = (
-        "import os, sys; from xoptim.system.processes import continue_in_copy\n"
+        "import os, sys; from xoptim.system.machine import continue_in_copy\n"
         "crashes = []\n"
         "if continue_in_copy(crashes.append): os._exit((3, 4, 0)[len(crashes)])\n"
         "print(crashes)"
@@ -98,7 +98,7 @@ def test_a_copy_that_crashes_is_replaced() -> None:
 @on_linux
 @pytest.mark.parametrize(("end", "code"), [("os._exit(7)", 7), ("os.kill(os.getpid(), 9)", -9)])
 def test_the_end_of_a_child(end: str, code: int) -> None:
-    text = "import os; from xoptim.system.processes import end_of_child\ncode = end_of_child()\n"
+    text = "import os; from xoptim.system.machine import end_of_child\ncode = end_of_child()\n"
     text += f"if code is None: {end}\nprint(code)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == f"{code}\n"

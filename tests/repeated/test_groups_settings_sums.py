@@ -13,8 +13,7 @@ from tests.support import in_parts, load, parse, run
 from xoptim import optimize
 from xoptim.repeated.choice import Region
 from xoptim.repeated.cost import COSTS
-from xoptim.repeated.groups import arrange, find_groups
-from xoptim.repeated.settings import Sums
+from xoptim.repeated.groups import Sums, arrange, find_groups
 
 FORMS = ["chain", "right", "tree"]
 
