@@ -4,8 +4,8 @@
     python -m benchmarks.scaling --sizes 1000,10000 --tools xoptim,ort-all,ort-none
     python -m benchmarks.scaling --shapes families --sizes 250,500,1000 --tools xoptim,xoptim+ort
 
-The shape ``families`` stands for all families of graphs that repeat one structure (`families.py`), or make sizes of open
-dimensions grow into large expressions (`sizes.py`); their size is a number of repetitions. Every optimizer runs in a process
+The shape ``families`` stands for all families of graphs that repeat one structure, or make sizes of open
+dimensions grow into large expressions (`families.py`); their size is a number of repetitions. Every optimizer runs in a process
 of its own, on one thread where it has such an option, after a warm-up on a tiny model, without Python's garbage collector.
 Small models are timed several times and the best time counts. MiB are the peak of the resident memory of the process above that
 before the optimization (Linux only). A tool that exceeds the time limit once is not run on larger models of the shape.
