@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -152,6 +152,9 @@ fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and
 
 fuzz: $(VENV)/.test ## draw graphs, and change examples (and MODELS=folder) at random, until stopped; keep what fails
 	$(BIN)/python -m tests.properties $(if $(MODELS),--models "$(MODELS)")
+
+fuzz-precision: $(VENV)/.test ## round 5000 random networks to fewer bits, and check what comes out
+	$(BIN)/python -m tests.precision.hunting 0 5000
 
 conformance: $(VENV)/.test ## run the cases of the onnx package, print the figures, write docs/conformance.md
 	$(BIN)/python -m tests.conformance

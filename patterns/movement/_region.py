@@ -257,6 +257,8 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
     ends = ("QuantizeLinear", "DequantizeLinear")[:: -1 if g.try_infer_type(name) == TensorProto.INT8 else 1]
     if is_op(producer, ends[1]) or any(is_op(reader, ends[0]) for reader in _few_readers(g, name)):
         new = _FORBIDDEN
+    if _ends_onnxruntime(g, name, perm):
+        new = _FORBIDDEN
     turned = transposes_of(g, name)
     if producer in region.nodes:
         above: tuple[Hashable, ...] = (producer,)
@@ -270,10 +272,23 @@ def _costs(g: GraphView, region: Region, name: str, perm: Perm) -> Iterable[Term
     if source is not None:
         if not outside and not turned and not is_absorbed(g, source.node):
             yield Term(cost, 1, (ALWAYS,), readers)
-        if not is_identity(composed(source.perm, perm)):
-            yield Term(cost, 1, readers, (NEVER,))
+        whole = composed(source.perm, perm)
+        if not is_identity(whole):
+            yield Term(_FORBIDDEN if _ends_onnxruntime(g, name, whole) else cost, 1, readers, (NEVER,))
     elif equal_transpose(g, region, name) is None:
         yield Term(new, 1, readers, (NEVER,))
+
+
+def _ends_onnxruntime(g: GraphView, name: str, perm: Perm) -> bool:
+    """Whether onnxruntime 1.32 crashes when it loads a Transpose of batches before a Cast that a product reads.
+
+    Its fusion of Transpose and MatMul swaps both, and then finds that the other operand has no batches.
+    """
+    if len(perm) < 3 or perm[:-2] != tuple(range(1, len(perm) - 1)):
+        return False
+    casts = [node.output[0] for node in _few_readers(g, name) if is_op(node, "Cast")]
+    moved = [*casts, *(node.output[0] for cast in casts for node in transposes_of(g, cast))]
+    return any(node.op_type in ("MatMul", "FusedMatMul") for each in moved for node in g.next_nodes(each))
 
 
 class Source(NamedTuple):

@@ -35,7 +35,7 @@ class TransposeRegionPattern(PatternOptimization):
     1. no other layout of a part of the region costs less: Transposes by what they copy, broadcasts by their runs of elements.
     2. axes, pads or sizes of an operator are not constants: it ends the region.
     3. a Transpose would come after DequantizeLinear or before QuantizeLinear, or between the two if they are of int8, where it
-       prevents integer kernels.
+       prevents integer kernels; or one of batches before a Cast that a product reads, which onnxruntime 1.32 does not survive.
     4. Resize, in `TransposeRegionSumPattern`, would interpolate along other axes than the last two.
     """
 

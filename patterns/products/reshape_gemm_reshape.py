@@ -23,7 +23,7 @@ class ReshapeGemmReshapePattern(EasyPatternOptimization):
     min_opset = 9
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, merged: Symbol, split: Symbol) -> Symbol:
-        flat = g.op.Reshape(x, merged, attributes=ANY)
+        flat = g.keep(g.op.Reshape(x, merged, attributes=ANY))  # other products may read it
         product = g.op.Gemm(flat, w, b) if g.option("bias") else g.op.Gemm(flat, w)
         return g.op.Reshape(product, split, attributes=ANY)  # (2)
 

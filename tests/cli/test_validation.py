@@ -388,6 +388,14 @@ def test_a_budget_of_the_runs(xopt: Xopt) -> None:
     assert "--validation-budget has no effect" in xopt("model.onnx", "--no-verify", "--validation-budget", "9").err
 
 
+def test_the_time_of_a_run_with_several_unknown_axes_is_not_told_in_years(xopt: Xopt) -> None:
+    axes = "int64[3] a = {1, 1, -1}, int64[3] b = {1, -1, 1}, int64[3] c = {-1, 1, 1}"
+    nodes = "t = Slice(x, z, e) i = NonZero(x) f = Cast <to = 1> (i) g = Reshape(f, a) h = Reshape(f, b) j = Reshape(f, c)"
+    text = f"<int64[1] z = {{0}}, int64[1] e = {{30000}}, {axes}> {{ {nodes} k = Add(g, h) y = Mul(k, j) }}"
+    onnx.save(parse(f"agraph (float[n] x) => (float[n] t, float[p,q,r] y) {text}"), "model.onnx")
+    assert "would take more than an hour, and the budget of all runs is 5 s" in xopt("model.onnx").out
+
+
 def test_differences_that_are_rounding_are_counted(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line for all outputs; a line for each with ``--verbose``."""
     noise = {name: Noise(1e-5, explains=True, accepted=True) for name in "ab"}

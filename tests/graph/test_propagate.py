@@ -108,6 +108,19 @@ def test_where_they_disagree_the_operators_win(declared: tuple[int, list[int | s
     assert "value_info of 'y' contradicts the operators" in caplog.text
 
 
+def test_a_length_of_at_most_1_may_be_declared_as_1(caplog: pytest.LogCaptureFixture) -> None:
+    text = (
+        "agraph (float[N,4] x) => (float[1,4] y, float[2,?] w) <int64[1] a = {0}, int64[1] b = {1}, int64[1] c = {2}> "
+        "{ y = Slice(x, a, b, a) z = Slice(x, a, c, a) w = Transpose <perm = [0, 1]> (z) }"
+    )
+    with caplog.at_level(logging.WARNING, "xoptim"):
+        graph = load(text.replace("float[2,?] w", "float[?,?] w")).graph
+        assert not caplog.text
+        assert shape(graph, "y") == ["min(N, 1)", "4"], "it may be empty"
+        load(text)
+    assert "value_info of 'w' contradicts the operators" in caplog.text, "a length of at most 2 may be stale"
+
+
 def test_new_nodes_and_their_readers() -> None:
     graph = load("agraph (float[N,3] x) => (z) { y = test.Op(x) z = Neg(y) w = Abs(z) }", domains={"test": 1}).graph
     assert shape(graph, "w") is None

@@ -90,6 +90,14 @@ def test_sharing_is_noted_and_forgotten(tmp_path: Path) -> None:
     assert shared_files(read_proto(tmp_path / "whole.onnx")) == []
 
 
+def test_weights_of_another_model_of_the_draft_are_not_shared(tmp_path: Path) -> None:
+    with Draft(tmp_path / "out.onnx", share_weights=True) as draft:
+        first = draft.export(weighty(tmp_path / "in", 1))
+        draft.commit(draft.export(load_model(first, draft.folder)))
+    assert names(tmp_path) == ["out.onnx", "out.onnx.data"]
+    assert value_of(tmp_path / "out.onnx") == 1
+
+
 def test_weights_of_the_original_are_not_overwritten(tmp_path: Path) -> None:
     model = weighty(tmp_path / "in", 1)
     with Draft(tmp_path / "in" / "w.bin") as draft, pytest.raises(ModelError, match="it holds weights of the model"):

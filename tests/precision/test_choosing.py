@@ -6,7 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from xoptim.precision.choosing import choose
+from xoptim.precision.choosing import cheapest, choose
 from xoptim.precision.products import Product, with_followers
 from xoptim.precision.samples import Samples
 from xoptim.precision.trial import Trial
@@ -84,3 +84,12 @@ def test_the_form_that_saves_less_is_taken_where_the_other_one_errs_too_much(tol
 def test_a_form_that_saves_less_and_errs_more_is_never_taken() -> None:
     products = two_forms("a", fast=0.01, precise=0.011)
     assert [[each.pattern for each in choice(products, tolerance)] for tolerance in (0.0105, 0.1)] == [["F"], ["F"]]
+
+
+def test_the_cheapest_of_a_choice_have_the_part_of_the_square() -> None:
+    products = [each for name, error in (("a", 0.03), ("b", 0.04), ("c", 0.12)) for each in two_forms(name, error, error / 2)]
+    taken = [*products[1::2], *products[::2]]  # the precise forms first, then the fast ones in their place
+    assert [each.form for each in cheapest(taken, 1.0)] == [each.form for each in taken[:-1]]
+    assert [each.form for each in cheapest(taken, 61 / 169)] == [each.form for each in taken[:-1]]
+    assert [each.form for each in cheapest(taken, 42.24 / 169)] == [each.form for each in taken[:2]]
+    assert cheapest(taken[:1], 1.0) == []

@@ -166,11 +166,34 @@ def test_nothing_to_round() -> None:
         lowered(parse("agraph (float[n,4] words) => (float[n,4] y) { y = Relu(words) }"), feeds=())
 
 
+def test_products_in_functions() -> None:
+    model = parse(
+        "agraph (float[n,4] words, float[4,4] w) => (float[n,4] y) { y = mine.Product(words, w) } "
+        '<domain: "mine", opset_import: ["" : 18]> Product (x, w) => (y) { m = MatMul(x, w) y = Neg(m) }',
+        domains={"mine": 1},
+    )
+    with pytest.raises(ChoiceError, match="products in local functions stay, without --inline"):
+        lowered(model, feeds=())
+
+
 def test_other_providers() -> None:
     how, options = ProofOptions(whole=False), OptimizationOptions()
     proof = prove(network(layers=1), options, how)
     with pytest.raises(ChoiceError, match="int8 is for the provider cpu, not for cuda"):
         lower(proof, replace(options, provider="cuda"), how, PrecisionOptions())
+
+
+@pytest.mark.parametrize("values", [np.full((3, 64), np.nan), np.zeros((0, 64))])
+def test_values_that_show_no_error(values: np.ndarray) -> None:
+    model = parse("agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w> { y = MatMul(x, w) }")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
+    with pytest.raises(ChoiceError, match="no output holds a finite number on the samples"):
+        lowered(model, feeds=[{"x": values.astype(np.float32)}])
+
+
+def test_inputs_of_16_bits_need_operators_that_compute_with_them() -> None:
+    with pytest.raises(ChoiceError, match="--compute float16"):
+        lowered(network(), scheme="float16", io_types="float16")
 
 
 def test_values_that_do_not_fit() -> None:
@@ -186,6 +209,10 @@ def test_values_that_do_not_fit() -> None:
         ({"scheme": "int2"}, "a precision is int8, int4, float16, bfloat16, not 'int2'"),
         ({"metric": "mean"}, "a metric is largest, rms, choice, not 'mean'"),
         ({"goal": "both"}, "a goal is speed or size, not 'both'"),
+        ({"metric": []}, r"a metric is largest, rms, choice, not \[\]"),
+        ({"tolerance": "1%"}, "a tolerance is a fraction between 0 and 1, such as 0.01, not '1%'"),
+        ({"feeds": {"x": np.zeros(1)}}, "feeds are a list of dictionaries"),
+        ({"feeds": [np.zeros(1)]}, "feeds are a list of dictionaries"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
@@ -201,6 +228,11 @@ def test_optimize() -> None:
     assert smaller.ByteSize() < 0.35 * model.ByteSize()
     with pytest.raises(ValueError, match="leave out only_if_faster"):
         xoptim.optimize(model, precision=chosen, only_if_faster=True)
+
+
+def test_a_scheme_is_not_an_instance_of_options() -> None:
+    with pytest.raises(TypeError, match=r"PrecisionOptions\(scheme='int8'\), not 'int8'"):
+        xoptim.optimize(network(), precision=cast(Any, "int8"))
 
 
 def test_error_beyond_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:

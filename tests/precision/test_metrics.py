@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from xoptim.precision.metrics import Metric, error
+from xoptim.precision.metrics import Metric, error, is_measurable
+from xoptim.validate.session import Value
 
 EXPECTED = np.array([[1.0, -4.0, 2.0], [0.0, 3.0, 1.0]], np.float32)
 
@@ -29,6 +30,17 @@ def test_what_is_not_finite() -> None:
     expected, actual = np.array([np.inf, 2.0], np.float32), np.array([7.0, 2.0], np.float32)
     assert error("largest", [expected], [actual]) == 0.0
     assert error("largest", [actual], [expected]) == np.inf
+
+
+@pytest.mark.parametrize("value", [np.array([np.nan, np.inf]), np.zeros((2, 0), np.float32), np.zeros(0, int), [], None, {}])
+def test_outputs_without_a_number(value: Value) -> None:
+    assert not is_measurable([value])
+    assert is_measurable([value, np.array([np.nan, 0.0])])
+
+
+@pytest.mark.parametrize("value", [np.zeros(1, int), np.array(["a"]), [EXPECTED], {"a": 0.5}])
+def test_outputs_with_an_element(value: Value) -> None:
+    assert is_measurable([value])
 
 
 @pytest.mark.parametrize(

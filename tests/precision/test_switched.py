@@ -8,6 +8,7 @@ import onnx
 from tests.precision.models import network, words
 from tests.support import run
 from xoptim.catalogue.selection import resolve
+from xoptim.facts.protos import inner_graphs
 from xoptim.precision.products import round_products
 from xoptim.precision.switched import Part, replaced_parts, switched
 
@@ -23,6 +24,7 @@ def test_each_choice_computes_what_a_model_rounded_so_computes() -> None:
     assert patterns == {"h0": "Int8Table", "p0": "Int8Operands", "p1": "Int8Operands", "scores": "Int8Operands"}
     both, switches = switched(model, _parts(model, whole, patterns))
     assert [each.name for each in both.graph.input] == ["words", *switches.values()]
+    assert not any(graph.initializer for graph in inner_graphs(both.graph.node)), "a protobuf holds 2 GiB"
     for chosen in itertools.product((False, True), repeat=4):
         forms = dict(form for form, is_on in zip(switches, chosen, strict=True) if is_on)
         expected = run(round_products(model, None, resolve("int8"), forms, "cpu")[0], words())

@@ -234,6 +234,10 @@ def _proved(
     reporting: _Reporting,
     precision: PrecisionOptions | None = None,
 ) -> onnx.ModelProto:
+    if not isinstance(precision, PrecisionOptions | None):
+        raise TypeError(
+            f"precision is an instance of PrecisionOptions, such as PrecisionOptions(scheme='int8'), not {precision!r}"
+        )
     floats = proof = prove(source, *((options, how) if precision is None else in_floats(options, how)))
     lowered = None if precision is None or proof.failure is not None else lower(proof, options, how, precision)
     if bench is not None and proof.failure is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, SymbolicDim, before_wrapping, fresh, is_anonymous
+from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, SymbolicDim, before_wrapping, fresh, is_anonymous, upper_bound
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
 from xoptim.facts.protos import with_headroom
@@ -352,11 +352,20 @@ def _with_declared(inferred: Info, proto: onnx.ValueInfoProto, sizes: Mapping[st
     declared = type_proto_to_info(proto.type, sizes)
     if inferred is UNKNOWN:
         return declared
-    return refine(inferred, declared) if inferred.is_tensor and declared.is_tensor else inferred
+    if not inferred.is_tensor or not declared.is_tensor:
+        return inferred
+    if inferred.shape is not None and declared.shape is not None:
+        pairs = zip(inferred.shape, declared.shape, strict=True)
+        shape = tuple(i if isinstance(d, int) and not is_anonymous(i) else d for i, d in pairs)
+        declared = Info(declared.dtype, shape, declared.data)
+    return refine(inferred, declared)
 
 
 def contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
-    """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave open."""
+    """Whether a declaration differs from the inferred facts, or fixes a size that the inputs leave open.
+
+    A length that is 1 unless an axis is empty, as of ``x[:1]``, is commonly declared as 1.
+    """
     if not proto.type.HasField("tensor_type") or not inferred.is_tensor:
         return False
     tensor = proto.type.tensor_type
@@ -367,4 +376,5 @@ def contradicts(inferred: Info, proto: onnx.ValueInfoProto) -> bool:
     if len(tensor.shape.dim) != len(inferred.shape):
         return True
     pairs = zip(tensor.shape.dim, inferred.shape, strict=True)
-    return any(d.dim_value > 0 and d.dim_value != i and not is_anonymous(i) for d, i in pairs)
+    sizes = ((d.dim_value, i) for d, i in pairs if d.dim_value > 0 and not is_anonymous(i))
+    return not all(size == i or size == upper_bound(i) == 1 for size, i in sizes)

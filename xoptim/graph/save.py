@@ -236,7 +236,7 @@ class Draft:
         taken = {place[0].name for place in places if place is not None and place[0].parent == home}
         if self._place.name in taken:
             raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
-        is_shared = [self._shares and _share(weight, self.folder) for weight in weights]
+        is_shared = [self._shares and self._share(weight) for weight in weights]
         shared = {refers_to(weight.proto) for weight, is_kept in zip(weights, is_shared, strict=True) if is_kept}
         _note_shared(proto, shared)
         weights = [weight for weight, is_kept in zip(weights, is_shared, strict=True) if not is_kept]
@@ -254,6 +254,14 @@ class Draft:
             order = uses(proto)
             moving.sort(key=lambda weight: order.get(weight.proto.name, len(order)))
             self._write(moving, taken)
+
+    def _share(self, weight: Weight) -> bool:
+        """Let a weight that lies in another file of the folder as it is refer to this file; returns whether it does."""
+        place = weight.tensor.place()
+        if place is None or place[0].parent != self.folder.resolve() or place[0] in {each.resolve() for each in self._final}:
+            return False
+        refer(weight.proto, place[0].name, place[1], weight.tensor.nbytes)
+        return True
 
     def _check_link(self) -> None:
         if self._place.parent.resolve() != self._target.parent.resolve():
@@ -339,15 +347,6 @@ def _take_in(proto: TensorProto, tensor: Tensor) -> None:
     del proto.external_data[:]
     proto.data_location = TensorProto.DEFAULT
     proto.raw_data = raw
-
-
-def _share(weight: Weight, folder: Path) -> bool:
-    """Let a weight that lies in a file of a folder as it is refer to this file; returns whether it does."""
-    place = weight.tensor.place()
-    if place is None or place[0].parent != folder.resolve():
-        return False
-    refer(weight.proto, place[0].name, place[1], weight.tensor.nbytes)
-    return True
 
 
 def _note_shared(proto: ModelProto, names: Collection[str]) -> None:

@@ -10,7 +10,7 @@ import onnx
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.precision.choosing import choose
+from xoptim.precision.choosing import cheapest, choose
 from xoptim.precision.measuring import Sensitivity, rounding_patterns
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.ports import fitting
@@ -21,11 +21,13 @@ from xoptim.validate.session import Session, SessionSettings
 
 _ATTEMPTS: Final = 6
 _SMALLER: Final = 0.9
-"""Part of the next error that is aimed at, where a whole does not keep the tolerance."""
+"""Part of the square of the error that is aimed at next, where a whole does not keep the tolerance."""
 _SLOWER: Final = (1.3, float("inf"))
 """Products that take so much of the time alone may save conversions between others."""
 _WHOLE: Final = 0.98
 """A whole that takes more than this part of the time is not worth its error."""
+_NOISE: Final = 0.03
+"""Part of the time by which two attempts must differ, so that a second run chooses the same one."""
 _SECONDS: Final = 0.5
 _DRAWS: Final = 3
 """Products that are left out in turn where all weights that stay in floats cannot be stored in 16 bits."""
@@ -75,13 +77,13 @@ def best_attempt(
 
 
 def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings) -> Attempt | None:
-    """The fastest attempt, ``None`` when none is faster than the model."""
+    """The fastest attempt, ``None`` when none is faster than the model; of those that are as fast, the first one."""
     rounding = [each for each in attempts if each.patterns]
     sessions = [Session(each, settings, base_dir=found.folder) for each in (found.model, *(each.model for each in rounding))]
     feeds = found.samples.to_time
     plain, *times = best_times([each.runner(fitting(feeds, each.inputs)) for each in sessions], settings, _SECONDS)
-    best = min(range(len(times)), key=times.__getitem__, default=None)
-    return None if best is None or times[best] > _WHOLE * plain else rounding[best]
+    limit = min(min(times, default=plain) * (1 + _NOISE), _WHOLE * plain)
+    return next((each for each, time in zip(rounding, times, strict=True) if time <= limit), None)
 
 
 def allowance(precision: PrecisionOptions, samples: Samples) -> float:
@@ -95,18 +97,20 @@ def _attempt(
     """The cheapest candidates rounded, fewer of them until the result keeps the tolerance.
 
     A choice is tried product by product; neighbours that are integers round at other places, so that the error of the result
-    differs. The next choice is made for an error that is smaller in the same ratio.
+    differs. Squares of errors add up, so that as many are kept as have the part of the square that is allowed.
     """
-    limit = aim = allowance(precision, found.samples)
+    aim = allowance(precision, found.samples)
+    taken = choose(found.trial, candidates, found.samples, aim, found.goal)
     for _ in range(_ATTEMPTS):
-        taken = choose(found.trial, candidates, found.samples, limit, found.goal)
         made = _made(found, taken, options)
         if found.goal == "size":  # half of the bytes that are left may count for more than a product
             made = next(_in_halves(found, made, options), made)
-        if not taken or made.error <= aim:
+        if made.error <= aim:
+            return made
+        if not taken:
             break
-        limit *= _SMALLER * aim / made.error
-    return made if made.error <= aim else _made(found, [], options)
+        taken = cheapest(taken, _SMALLER * (aim / made.error) ** 2)
+    return _made(found, [], options)
 
 
 def _in_halves(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Iterator[Attempt]:

@@ -26,21 +26,31 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     """
     ranked = _in_order((each for each in products if each.is_choice), goal)
 
-    def keeps(chosen: Sequence[Product], places: range) -> bool:
-        return trial.error(with_followers(chosen, products), places) <= tolerance
+    def error(chosen: Sequence[Product], places: range) -> float:
+        return trial.error(with_followers(chosen, products), places)
 
     low, high = 0, len(ranked)
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if keeps(ranked[:middle], samples.to_choose) else (low, middle - 1)
-    chosen = ranked[:low]
+        low, high = (middle, high) if error(ranked[:middle], samples.to_choose) <= tolerance else (low, middle - 1)
+    chosen, least = ranked[:low], error(ranked[:low], samples.to_choose)
     for each in ranked[low:]:
-        if each.alone <= tolerance and keeps([*chosen, each], samples.to_choose):
-            chosen.append(each)
+        if least**2 + each.alone**2 <= tolerance**2:
+            found = error([*chosen, each], samples.to_choose)
+            chosen, least = ([*chosen, each], found) if found <= tolerance else (chosen, least)
     everywhere = range(len(samples.feeds))
-    while chosen and not keeps(chosen, everywhere):
+    while chosen and error(chosen, everywhere) > tolerance:
         chosen.pop()
     return chosen
+
+
+def cheapest(chosen: Sequence[Product], part: float) -> list[Product]:
+    """The first ones of a choice, fewer than all, that have at most a part of the sum of the squares of their errors."""
+    squares, sums = dict[str, float](), list[float]()
+    for each in chosen:
+        squares[each.result] = each.alone**2  # of several forms of a product, the last one counts
+        sums.append(sum(squares.values()))
+    return [each for each, total in zip(chosen[:-1], sums, strict=False) if total <= part * sums[-1]]
 
 
 def _in_order(products: Iterable[Product], goal: Goal) -> list[Product]:

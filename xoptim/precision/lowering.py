@@ -17,6 +17,7 @@ from xoptim.precision.measuring import integer_patterns, sensitivity
 from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.products import Product, with_followers, worthwhile
 from xoptim.precision.samples import Samples
+from xoptim.validate.errors import ChoiceError
 from xoptim.validate.report import ValidationReport
 
 _AFTERWARDS: Final = ("FusedConv",)
@@ -55,6 +56,12 @@ class Lowered:
         return "operators of 16 bits" if self.in_halves else "integers"
 
     @property
+    def taken(self) -> dict[str, str]:
+        """Results of the products that compute with rounded numbers, with the names of the patterns."""
+        forms = {each.form for each in self.products}
+        return {result: pattern for result, pattern in self.rounded.items() if (result, pattern) in forms}
+
+    @property
     def fault(self) -> str:
         """The reason not to use the model, empty when there is none."""
         wrong = next((report for report in self.structure if report.status == "different"), None)
@@ -69,8 +76,7 @@ class Lowered:
     def summary(self) -> str:
         """The choice and its error, in one line."""
         products, options = {each.result for each in self.products if not each.reads}, self.options
-        taken = self.rounded.items() & {each.form for each in self.products}
-        left, stored = products - dict(taken).keys(), len(self.rounded) - len(taken)
+        left, stored = products - self.taken.keys(), len(self.rounded) - len(self.taken)
         chosen = len(products) - len(left)
         fast = with_followers((each for each in worthwhile(self.products) if each.is_choice), self.products)
         slow = len(left - fast.keys()) if options.goal == "speed" and not self.in_halves else 0
@@ -119,8 +125,8 @@ class Lowered:
 
 
 def in_floats(options: OptimizationOptions, how: ProofOptions) -> tuple[OptimizationOptions, ProofOptions]:
-    """The options of the optimization before anything is rounded: blocks and weights are written to their places afterwards."""
-    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS)), replace(how, draft=None)
+    """The options of the optimization before anything is rounded: blocks are written to their places afterwards."""
+    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS)), how
 
 
 def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
@@ -141,6 +147,8 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
         RunError, LoadError, FeedError: the model does not run.
     """
     halves = precision.computes_in_halves(options.provider)
+    if precision.io_types == "float16" and not halves:
+        raise ChoiceError("inputs and outputs become float16 where operators compute in 16 bits: --compute float16")
     word = HALVES if halves else precision.scheme
     computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(word)]
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again

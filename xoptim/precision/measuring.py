@@ -144,6 +144,8 @@ def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples, patterns:
         return (
             "convolutions are rounded to int8 by the ranges of what they read: give samples with --feeds FILE.npz or a folder"
         )
+    if model.functions:
+        return f"nothing can be rounded to {scheme}: products in local functions stay, without --inline"
     return (
         f"nothing can be rounded to {scheme}: no product has constant weights of 32-bit floats "
         "(weights of a quantized model are integers already, and small ones stay)"

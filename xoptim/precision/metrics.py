@@ -43,6 +43,23 @@ def error(metric: Metric, expected: Iterable[Value], actual: Iterable[Value]) ->
     return max((_error(METRICS[metric], a, b) for a, b in zip(expected, actual, strict=True)), default=0.0)
 
 
+def is_measurable(values: Iterable[Value]) -> bool:
+    """Whether outputs hold anything that counts: a finite number, or an element of another type."""
+    return any(map(_counts, values))
+
+
+def _counts(value: Value) -> bool:
+    if isinstance(value, dict):
+        return is_measurable(map(np.asarray, value.values()))
+    if not isinstance(value, np.ndarray):
+        return isinstance(value, list) and is_measurable(value)
+    return bool(np.isfinite(value).any()) if _has_floats(value) else value.size > 0
+
+
+def _has_floats(value: np.ndarray) -> bool:
+    return value.dtype.kind not in "OSU" and is_float(element_type(value.dtype))
+
+
 def _error(measure: Callable[[np.ndarray, np.ndarray], float], expected: Value, actual: Value) -> float:
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         return max((_error(measure, a, b) for a, b in zip(expected, actual, strict=True)), default=0.0)
@@ -54,7 +71,7 @@ def _error(measure: Callable[[np.ndarray, np.ndarray], float], expected: Value, 
         return np.inf
     if not expected.size:
         return 0.0
-    if expected.dtype.kind in "OSU" or not is_float(element_type(expected.dtype)):
+    if not _has_floats(expected):
         return float(np.mean(expected != actual))
     finite = np.isfinite(expected)
     a, b = (np.where(finite, values, 0).astype(np.float64) for values in (expected, actual))

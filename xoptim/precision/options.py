@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Final, Literal, TypeAlias
 
 from xoptim.facts.operators import short_name
@@ -56,7 +57,7 @@ class PrecisionOptions:
         """Raise ValueError for values that no model could keep."""
         if self.scheme not in SCHEMES:
             raise ValueError(f"a precision is {', '.join(SCHEMES)}, not {self.scheme!r}")
-        if self.metric not in METRICS:
+        if self.metric not in tuple(METRICS):
             raise ValueError(f"a metric is {', '.join(METRICS)}, not {self.metric!r}")
         if self.goal not in ("speed", "size"):
             raise ValueError(f"a goal is speed or size, not {self.goal!r}")
@@ -69,8 +70,10 @@ class PrecisionOptions:
         if self.scheme != "float16" and (self.io_types, self.compute) != ("float32", "auto"):
             lack = "; onnxruntime has few kernels that compute in bfloat16" if self.scheme == "bfloat16" else ""
             raise ValueError(f"compute and io_types belong to float16, not to {self.scheme}{lack}")
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance}")
+        if not isinstance(self.tolerance, Real) or not 0 < self.tolerance < 1:
+            raise ValueError(f"a tolerance is a fraction between 0 and 1, such as 0.01, not {self.tolerance!r}")
+        if not isinstance(self.feeds, Sequence) or not all(isinstance(each, Mapping) for each in self.feeds):
+            raise ValueError("feeds are a list of dictionaries, one for each sample: [{'x': array}]")
 
     def computes_in_halves(self, provider: str) -> bool:
         """Whether operators compute in 16 bits. The provider has its short or its full name."""

@@ -1,7 +1,7 @@
 """The products of a model that can be rounded: where they are, what they cost, and what fewer bits save."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -13,13 +13,13 @@ from onnx.helper import get_node_attr_value
 from xoptim.bench.rounds import milliseconds
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.protos import every_node, inner_graphs, replace_items
+from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.options import Goal
-from xoptim.precision.switched import Part, original_part, replaced_parts
+from xoptim.precision.switched import Part, original_part, replaced_parts, store_once
 from xoptim.precision.values import KEEPING
 from xoptim.preparation.ports import defined_names
 
@@ -176,34 +176,9 @@ def round_products(
         on_application=note,
     )
     made = GraphBuilder(Source(model, folder), optimization_options=options).to_onnx()
-    _store_once(made, defined_names(model))
+    store_once(made, defined_names(model))
     results = {first_result(node) for node in every_node(model.graph.node)}
     return made, {result: pattern for result, pattern in found.items() if result in results}
-
-
-def _store_once(model: onnx.ModelProto, old: Collection[str]) -> None:
-    """Move new constants of subgraphs to the main graph, and store equal ones once: those of a table and of a product.
-
-    Blocks stay in their subgraph: onnxruntime 1.32 does not load a model that dequantizes blocks from outside of one.
-    """
-    kept, names = dict[bytes, onnx.TensorProto](), dict[str, str]()
-    for graph in (model.graph, *inner_graphs(model.graph.node)):
-        if graph is not model.graph:
-            old = {*old, *(name for node in graph.node if _reads_blocks(node) for name in node.input)}
-        for tensor in graph.initializer:
-            if tensor.name not in old:
-                content = onnx.TensorProto()
-                content.CopyFrom(tensor)
-                content.name = ""
-                names[tensor.name] = kept.setdefault(content.SerializeToString(), tensor).name
-        replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in old])
-    model.graph.initializer.extend(kept.values())
-    for node in every_node(model.graph.node):
-        node.input[:] = [names.get(name, name) for name in node.input]
-
-
-def _reads_blocks(node: onnx.NodeProto) -> bool:
-    return node.op_type == "DequantizeLinear" and any(each.name == "block_size" for each in node.attribute)
 
 
 def find_products(

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import onnx
 
+from xoptim.precision.metrics import is_measurable
 from xoptim.precision.options import PrecisionOptions
+from xoptim.validate.errors import ChoiceError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Value
 
 _RANDOM_RUNS = 4
+_HOLLOW = "no output holds a finite number on the samples, so that there is no error to measure: give others with --feeds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +59,19 @@ def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionO
     Errors are measured at small random sizes too. Times are not: there, nothing would pay.
 
     Raises:
-        ChoiceError: values do not fit the model.
+        ChoiceError: values do not fit the model, or no output holds a finite number on them.
         RunError, FeedError: the model does not run on them, or no values were found on which it runs.
     """
     plain = replace(checks, extremes=False, original_dir=folder, seed=options.seed)
     if options.feeds:
         one = [replace(plain, feeds=feeds, assignments=1) for feeds in options.feeds]
         runs = [run_reference(model, each).runs[0] for each in one]
-        return Samples([run.feeds for run in runs], any(run.source == "random" for run in runs))
-    runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
+    else:
+        runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
+    if not any(is_measurable(run.results) for run in runs):
+        raise ChoiceError(_HOLLOW)
     are_random = any(run.source == "random" for run in runs)
+    if options.feeds:
+        return Samples([run.feeds for run in runs], are_random)
     typical = run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds if are_random else {}
     return Samples([run.feeds for run in runs], are_random, typical)

@@ -3,8 +3,9 @@
 Each value of a model has its own name here, in subgraphs too.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 import onnx
@@ -107,7 +108,35 @@ def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx
             nodes[form[0]] = _choice(nodes[form[0]], parts[form], switches[form])
         if here:
             replace_items(graph.node, nodes.values())
+    store_once(model, taken)
     return model, switches
+
+
+def store_once(model: onnx.ModelProto, old: Collection[str]) -> None:
+    """Move new constants of subgraphs to the main graph, and store equal ones once: those of a table and of a product.
+
+    There they may be larger than a protobuf of 2 GiB.
+
+    Blocks stay in their subgraph: onnxruntime 1.32 does not load a model that dequantizes blocks from outside of one.
+    """
+    kept, names = dict[bytes, TensorProto](), dict[str, str]()
+    for graph in (model.graph, *inner_graphs(model.graph.node)):
+        if graph is not model.graph:
+            old = {*old, *(name for node in graph.node if _reads_blocks(node) for name in node.input)}
+        for tensor in graph.initializer:
+            if tensor.name not in old:
+                content = TensorProto()
+                content.CopyFrom(tensor)
+                content.name = ""
+                names[tensor.name] = kept.setdefault(sha256(content.SerializeToString()).digest(), tensor).name
+        replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in old])
+    model.graph.initializer.extend(kept.values())
+    for node in every_node(model.graph.node):
+        node.input[:] = [names.get(name, name) for name in node.input]
+
+
+def _reads_blocks(node: onnx.NodeProto) -> bool:
+    return node.op_type == "DequantizeLinear" and any(each.name == "block_size" for each in node.attribute)
 
 
 def _choice(node: onnx.NodeProto, part: Part, switch: str) -> onnx.NodeProto:

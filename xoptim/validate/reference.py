@@ -83,6 +83,7 @@ def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
+_HOUR: Final = 3600.0
 _SHORT: Final = 0.05  # seconds of a run with other values that is worth its time
 _UNEVEN: Final = frozenset(
     (
@@ -219,8 +220,10 @@ class Search:
         if self._need.total(sizes) > _PROBE_BYTES and (size := self._need.at_least(sizes)) > _PROBE_BYTES:
             return f"needs {size_text(size)} of memory, and a run with large sizes may take {size_text(_PROBE_BYTES)}"
         if not self._budget.allows(work):
+            # Several unknown axes, each taken to be as long as the longest, give a bound that may be years.
             seconds, limit = self._budget.estimate(work), self._budget.limit
-            return f"would take about {seconds:.2g} s, and the budget of all runs is {limit:.2g} s (--validation-budget)"
+            expected = f"about {seconds:.3g} s" if seconds < _HOUR else "more than an hour"
+            return f"would take {expected}, and the budget of all runs is {limit:.3g} s (--validation-budget)"
         return ""
 
     def _probe(self, sizes: Sizes, run: int, plan: Planning | None = None) -> ReferenceRun | None:

@@ -71,6 +71,17 @@ def test_weights_in_a_file(xopt: Xopt) -> None:
     assert Path("small.onnx.data").stat().st_size < 0.35 * Path("weights").stat().st_size
 
 
+def test_weights_that_are_shared(xopt: Xopt) -> None:
+    onnx.save(network(), "model.onnx", save_as_external_data=True, size_threshold=0, location="weights")
+    outcome = xopt("model.onnx", "-o", "small.onnx", "--precision", "float16", "--tolerance", "1e-9", "--share-weights")
+    assert (outcome.code, outcome.err) == (0, "")
+    light = onnx.load("small.onnx", load_external_data=False)
+    assert {entry.value for each in light.graph.initializer for entry in each.external_data if entry.key == "location"} == {
+        "weights"
+    }
+    assert "small.onnx.data" not in files()
+
+
 def test_blocks_are_written_once_with_their_integers(xopt: Xopt, samples: Path) -> None:
     onnx.save(network(layers=8), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--outline")

@@ -1,0 +1,183 @@
+"""Random networks of all kinds, rounded as a whole: what comes out is proved, within the tolerance, or nothing.
+
+make fuzz-precision, or python -m tests.precision.hunting FIRST COUNT
+"""
+
+import multiprocessing
+import queue
+import random
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tests.precision.mixed import Mixed
+from tests.properties.strategy import random_model
+from tests.support import run
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import XoptimError
+from xoptim.facts.protos import inner_graphs
+from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.precision import attempts, times
+from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.precision.metrics import error
+from xoptim.precision.options import SCHEMES, PrecisionOptions
+from xoptim.validate.errors import ChoiceError
+from xoptim.validate.session import Session, SessionSettings
+
+_LONGEST: Final = 90
+"""Seconds after which a network is left."""
+_MEANT: Final = (
+    "--compute float16",
+    "no output holds a finite number",
+    "nothing can be rounded",
+    "operators of onnxruntime only",
+    "by the ranges of what they read",
+    "nothing can be computed in 16 bits",
+)
+
+
+def drawn_options(rng: random.Random, feeds: Sequence[dict[str, np.ndarray]]) -> tuple[PrecisionOptions, str]:
+    """What to ask for, and the selection of patterns."""
+    scheme = rng.choice(SCHEMES)
+    more: dict[str, Any] = {"compute": "float16"} if scheme == "float16" and rng.random() < 0.3 else {}
+    more |= {"io_types": "float16"} if scheme == "float16" and rng.random() < 0.15 else {}
+    more["calibration"] = rng.choice(("minmax",) * 4 + ("percentile", "entropy"))
+    more["metric"] = rng.choice(("largest",) * 3 + ("rms",))
+    more["goal"] = rng.choice(("speed", "size", "size"))
+    given = feeds[: rng.choice((0, 1, 2, 3, 4))]
+    tolerance = {"int8": 0.03, "int4": 0.2, "float16": 0.01, "bfloat16": 0.02}[scheme]
+    return PrecisionOptions(scheme=scheme, tolerance=tolerance * rng.choice((0.3, 1, 3)), feeds=given, **more), rng.choice(
+        ("default", "default+onnxruntime")
+    )
+
+
+def lowered(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) -> Lowered:
+    """The model with fewer bits, as the command makes it."""
+    options, how = OptimizationOptions(patterns=patterns, strict=True), ProofOptions(bisect=False)
+    return lower(prove(model, *in_floats(options, how)), options, how, precision)
+
+
+def outcome(seed: int) -> str:
+    """What became of a network; what begins with ``FAULT`` must not be."""
+    rng = random.Random(f"options {seed}")
+    drawing = Mixed(seed)
+    model = drawing.model() if seed % 20 else random_model(seed)
+    feeds = drawing.samples(8) if seed % 20 else []
+    precision, patterns = drawn_options(rng, feeds)
+    try:
+        Session(model, SessionSettings(level="all"))
+        for each in feeds:
+            run(model, each)
+    except Exception:
+        return "does not run"
+    try:
+        found = lowered(model, precision, patterns)
+    except ChoiceError as refusal:
+        return "refused" if any(text in str(refusal) for text in _MEANT) else f"FAULT refused: {refusal}"
+    except XoptimError as refusal:
+        return f"FAULT {type(refusal).__name__}: {refusal}"
+    except Exception as error_:
+        frame = traceback.extract_tb(error_.__traceback__)[-1]
+        return f"FAULT {type(error_).__name__}: {error_} ({frame.filename.rpartition('/')[2]}:{frame.lineno})"
+    if found.fault:
+        return ("beyond: " if "the error is" in found.fault else "FAULT ") + found.fault
+    made = found.proof.proto
+    if (reason := _invalid(made)) and not _invalid(model):
+        return f"FAULT invalid: {reason}"
+    if not found.rounded:
+        return "floats"
+    floats = prove(model, OptimizationOptions(patterns=patterns), ProofOptions(whole=False)).proto
+    if _weights(made) > 1.02 * _weights(floats) + 200:
+        return f"FAULT larger {_weights(made)} {_weights(floats)}"
+    try:
+        far = _error(model, made, feeds[len(precision.feeds) :], precision)
+    except Exception as error_:
+        return f"FAULT does not run: {str(error_)[:200]}"
+    if far <= 3 * precision.tolerance:
+        return "rounded"
+    # The range of a single sample need not be the one of others.
+    kind = "few" if len(found.samples.to_choose) < 2 and "Int8Layer" in found.rounded.values() else "FAULT error"
+    counts = dict(Counter(found.rounded.values()))
+    return f"{kind}: {far:.3%} of {precision.tolerance:.2%} ({found.error:.2%}, {found.samples.summary()}) {counts}"
+
+
+def _error(
+    model: onnx.ModelProto, made: onnx.ModelProto, samples: Sequence[dict[str, np.ndarray]], precision: PrecisionOptions
+) -> float:
+    """The largest error of an output, of all samples together."""
+    kinds = {port.name: port.type.tensor_type.elem_type for port in made.graph.input}
+    expected, actual = [], []
+    for values in samples:
+        narrow = {name: v.astype(helper.tensor_dtype_to_np_dtype(kinds[name])) for name, v in values.items()}
+        expected.append(run(model, values))
+        actual.append([np.asarray(v, e.dtype) for v, e in zip(run(made, narrow, optimized=True), expected[-1], strict=True)])
+    flat = [[np.concatenate([each.ravel() for each in of]) for of in zip(*runs, strict=True)] for runs in (expected, actual)]
+    with np.errstate(all="ignore"):
+        return error(precision.metric, *flat)
+
+
+def _weights(model: onnx.ModelProto) -> int:
+    return sum(each.ByteSize() for graph in (model.graph, *inner_graphs(model.graph.node)) for each in graph.initializer)
+
+
+def _invalid(model: onnx.ModelProto) -> str:
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error_:
+        return str(error_)[:200]
+    return ""
+
+
+def _work(seeds: Any, results: Any) -> None:
+    """Serve outcomes; times are not measured for long, and do not matter."""
+    attempts._SECONDS = times._SECONDS = 0.0  # type: ignore[misc]
+    for seed in iter(seeds.get, None):
+        results.put(outcome(seed))
+
+
+class _Worker:
+    """A process that may end, as onnxruntime does on some models; then there is another one."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._seeds, self._results = context.Queue(), context.Queue()
+        self.process = context.Process(target=_work, args=(self._seeds, self._results), daemon=True)
+        self.process.start()
+
+    def outcome(self, seed: int) -> str:
+        """What became of a network."""
+        self._seeds.put(seed)
+        for _ in range(_LONGEST):
+            try:
+                return str(self._results.get(timeout=1))
+            except queue.Empty:
+                if not self.process.is_alive():
+                    return f"FAULT the process ended ({self.process.exitcode})"
+        self.process.kill()
+        self.process.join()
+        return f"slow: more than {_LONGEST} seconds"
+
+
+def main() -> None:
+    """Draw networks, and print what is wrong."""
+    first, count = map(int, sys.argv[1:])
+    counts, worker = Counter[str](), _Worker()
+    for place, seed in enumerate(range(first, first + count), 1):
+        worker = worker if worker.process.is_alive() else _Worker()
+        text = worker.outcome(seed)
+        counts["FAULT" if text.startswith("FAULT") else text.partition(":")[0]] += 1
+        if text.startswith("FAULT"):
+            sys.stdout.write(f"{seed}: {text}\n")
+        if place % 100 == 0 or place == count:
+            sys.stdout.write(f"{place} networks: {dict(counts)}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
