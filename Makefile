@@ -60,10 +60,10 @@ $(VENV)/.pyodide: $(VENV)/.browser
 	@touch $@
 
 test-browser: $(VENV)/.pyodide ## run the tests of the report, of the site, and of the page in the browser, in chromium (skipped where there is none)
-	$(BIN)/python -m pytest -rs tests/reporting/test_page_browser.py tests/meta/test_site.py tests/browser
+	$(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py tests/browser
 
 pictures: site $(VENV)/.browser ## make the pictures of the documentation, by the tests of the report and of the site
-	PICTURES=docs/pictures $(BIN)/python -m pytest -rs tests/reporting/test_page_browser.py tests/meta/test_site.py
+	PICTURES=docs/pictures $(BIN)/python -m pytest -rs tests/reporting/test_reports_page_browser.py tests/meta/test_site.py
 
 cuda: $(VENV)/.test ## run the tests that need CUDA, and measure all fusions there; says why where there is none
 	$(BIN)/python -m pytest tests -m cuda -rs

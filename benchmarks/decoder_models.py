@@ -16,8 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import onnx
 
-from benchmarks.process import apart
-from benchmarks.tools import read_toml
+from benchmarks.tools import apart, read_toml
 
 Exporter = Literal["dynamo", "tracing"]
 EXPORTERS: Final[tuple[Exporter, ...]] = ("dynamo", "tracing")

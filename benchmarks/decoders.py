@@ -29,9 +29,9 @@ import numpy as np
 
 from benchmarks.decoder_models import DECODERS, EXPORTERS, Decoder, build, export, missing, values_of
 from benchmarks.performance import size_of
-from benchmarks.process import apart
-from xoptim.bench.loading import Loading, measure_loading
+from benchmarks.tools import apart
 from xoptim.bench.rounds import Times, clock_for, measure_pass, ratio_of
+from xoptim.bench.subjects import Loading, measure_loading
 from xoptim.validate.session import Session, SessionSettings
 
 INT4: Final = "int4"

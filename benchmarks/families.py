@@ -1,12 +1,77 @@
-"""Families of graphs that repeat one structure; `benchmarks.scaling` measures them."""
+"""Families of graphs that repeat one structure or compute with sizes; `benchmarks.scaling` measures them."""
 
-from functools import reduce
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.graphs import Graph, by_name
+
+class Graph:
+    """A graph that grows node by node; weights are drawn, the same ones at each call."""
+
+    def __init__(self, opset: int = 18) -> None:
+        self.opset = opset
+        self.nodes: list[onnx.NodeProto] = []
+        self.stored: list[TensorProto] = []
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.random = np.random.default_rng(0)
+
+    def input(self, *shape: int | str, dtype: int = TensorProto.FLOAT, name: str = "") -> str:
+        """A new input."""
+        name = name or f"x{len(self.inputs)}"
+        self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
+        return name
+
+    def add(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """A new node; the name of its only or first result, others have a number behind it."""
+        name = f"r{len(self.nodes)}"
+        results = [name, *(f"{name}_{i}" for i in range(1, outputs))]
+        self.nodes.append(helper.make_node(op_type, inputs, results, f"n{len(self.nodes)}", **attributes))
+        return name
+
+    def constant(self, value: Any, dtype: Any = np.int64) -> str:
+        """A new initializer."""
+        name = f"c{len(self.stored)}"
+        self.stored.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def ints(self, *values: int) -> str:
+        """A vector of integers."""
+        return self.constant(values)
+
+    def weight(self, *shape: int, terms: float = 0) -> str:
+        """Random numbers of a magnitude that sums of this many products keep, by default of as many as there are rows."""
+        return self.constant(self.random.standard_normal(shape) * (terms or shape[-2:][0]) ** -0.5, np.float32)
+
+    def conv(self, x: str, into: int, out: int, *, window: int = 3, step: int = 1) -> str:
+        """A convolution with a bias, of a padded image."""
+        weights = self.weight(out, into, window, window, terms=into * window**2 / 2)
+        return self.add("Conv", x, weights, self.weight(out), pads=[window // 2] * 4, strides=[step] * 2)
+
+    def model(self, *results: str) -> onnx.ModelProto:
+        """The model with these results."""
+        outputs = [onnx.ValueInfoProto(name=name) for name in results]
+        graph = helper.make_graph(self.nodes, "drawn", self.inputs, outputs, self.stored)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+        for output, inferred in zip(model.graph.output, onnx.shape_inference.infer_shapes(model).graph.output, strict=True):
+            output.CopyFrom(inferred)
+        return model
+
+
+def drawn(build: Callable[..., str | Iterable[str]], *given: Any, **settings: Any) -> onnx.ModelProto:
+    """The model of a function that adds nodes to a graph, and returns the names of the results."""
+    g = Graph()
+    results = build(g, *given, **settings)
+    return g.model(*([results] if isinstance(results, str) else results))
+
+
+def by_name(*builds: Callable[[Graph, int], str | Iterable[str]]) -> dict[str, Callable[[int], onnx.ModelProto]]:
+    """The models of functions by their names, each for a number of repetitions."""
+    return {build.__name__: partial(drawn, build) for build in builds}
 
 
 def movements(g: Graph, n: int) -> str:
@@ -143,4 +208,139 @@ def sigmoids(g: Graph, n: int) -> str:
 FAMILIES = by_name(
     *(movements, transposes, images, masked, sums, products, concats, joined, cuts, heads, pieces, shapes, sizes, inputs),
     *(stretched, sigmoids),
+)
+
+
+def size_of(g: Graph, x: str, axis: int) -> str:
+    """A size as a vector of one element."""
+    return g.add("Shape", x, start=axis, end=axis + 1)
+
+
+def windows(g: Graph, count: int) -> str:
+    """Blocks of a vision transformer: padded to whole windows by Mod, rolled, cropped, added."""
+    x = g.input("h", "w")
+    for block in range(count):
+        pads = [g.add("Sub", g.ints(7), g.add("Mod", size_of(g, x, axis), g.ints(7))) for axis in (0, 1)]
+        pads = [g.add("Mod", pad, g.ints(7)) for pad in pads]
+        y = g.add("Pad", x, g.add("Concat", g.ints(0, 0), *pads, axis=0))
+        for axis in (0, 1):
+            if block % 2:
+                left = g.add("Slice", y, g.ints(3), g.ints(2**62), g.ints(axis))
+                y = g.add("Concat", left, g.add("Slice", y, g.ints(0), g.ints(3), g.ints(axis)), axis=axis)
+        for axis in (0, 1):
+            y = g.add("Slice", y, g.ints(0), size_of(g, x, axis), g.ints(axis))
+        x = g.add("Add", x, y)
+    return x
+
+
+def detections(g: Graph, count: int) -> str:
+    """Levels of a detector: the best k of each, or all if there are fewer, concatenated."""
+    x = g.input("n")
+    for level in range(count):
+        k = g.add("Min", size_of(g, x, 0), g.ints(100 + level))
+        one = g.add("TopK", g.input(f"m{level}"), g.ints(1), outputs=2)
+        x = g.add("Concat", x, one, g.add("TopK", x, k, outputs=2), axis=0)
+    return x
+
+
+def broadcast(g: Graph, count: int) -> str:
+    """Layers that broadcast the product of two sizes against one of them."""
+    x, y = g.input("b", "s"), g.input("b")
+    for _ in range(count):
+        flat = g.add("Add", g.add("Reshape", x, g.ints(-1)), y)
+        x = g.add("Mul", g.add("Unsqueeze", flat, g.ints(1)), g.add("Unsqueeze", y, g.ints(0)))
+    return x
+
+
+def squares(g: Graph, count: int) -> str:
+    """A size multiplied by itself repeatedly."""
+    size = size_of(g, g.input("s"), 0)
+    for _ in range(count):
+        size = g.add("Mul", size, size)
+    return g.add("Expand", g.ints(1), g.add("Min", size, g.ints(3)))
+
+
+def remainders(g: Graph, count: int) -> str:
+    """The product of a size and its remainder."""
+    size = size_of(g, g.input("s"), 0)
+    for step in range(count):
+        size = g.add("Mul", size, g.add("Mod", size, g.ints(3 + step % 5)))
+    return size
+
+
+def quotients(g: Graph, count: int) -> str:
+    """A size plus a part of it."""
+    size = size_of(g, g.input("s"), 0)
+    for step in range(count):
+        size = g.add("Add", g.add("Div", size, g.ints(2 + step % 5)), size)
+    return size
+
+
+def tails(g: Graph, count: int) -> str:
+    """A sequence with its own last elements in front, as a cache grows."""
+    x = g.input("s")
+    for step in range(count):
+        tail = g.add("Slice", x, g.ints(-3 - step % 4), g.ints(2**62), g.ints(0))
+        rest = x if step % 2 else g.add("Slice", x, g.ints(0), g.ints(5), g.ints(0))
+        x = g.add("Concat", tail, rest, axis=0)
+    return x
+
+
+def maxima(g: Graph, count: int) -> str:
+    """One Max of this many sizes."""
+    return g.add("Max", *(size_of(g, g.input(f"s{index}"), 0) for index in range(count)))
+
+
+def operands(g: Graph, count: int) -> str:
+    """One Sum of operands with this many different sizes; at most one is not 1."""
+    return g.add("Sum", *(g.input(f"s{index}") for index in range(count)))
+
+
+def lengths(g: Graph, count: int) -> str:
+    """One Concat of this many different sizes."""
+    return g.add("Concat", *(g.input(f"s{index}") for index in range(count)), axis=0)
+
+
+def chained(g: Graph, count: int) -> str:
+    """This many sizes concatenated one after the other, with a reader of each length."""
+    return reduce(lambda x, index: g.add("Concat", x, g.input(f"s{index}"), axis=0), range(count), g.input("s"))
+
+
+def factors(g: Graph, count: int) -> str:
+    """Sums of sizes, multiplied."""
+    size = size_of(g, g.input("s"), 0)
+    for index in range(count):
+        size = g.add("Mul", size, g.add("Add", size_of(g, g.input(f"s{index}"), 0), g.ints(1)))
+    return size
+
+
+def narrow(g: Graph, count: int) -> str:
+    """Sizes computed with 32 bits, doubled until no bit of them is left."""
+    size = g.add("Cast", size_of(g, g.input("s"), 0), to=TensorProto.INT32)
+    for _ in range(count):
+        size = g.add("Add", size, g.add("Cast", g.add("Div", g.add("Cast", size, to=7), g.ints(3)), to=6))
+    return size
+
+
+def strides(g: Graph, count: int) -> str:
+    """Pools that round up over an open axis, each added to its cropped operand."""
+    x = g.input(1, 1, "s")
+    for step in range(count):
+        pooled = g.add("MaxPool", x, kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1)
+        x = g.add("Concat", pooled, g.add("Slice", x, g.ints(step % 3), g.ints(2**62), g.ints(2)), axis=2)
+    return x
+
+
+def ranges(g: Graph, count: int) -> str:
+    """Positions from one size to another."""
+    x = g.input("s", dtype=TensorProto.INT64)
+    for step in range(count):
+        one = g.add("Squeeze", g.ints(1 + step % 3))
+        x = g.add("Concat", x, g.add("Range", one, g.add("Squeeze", size_of(g, x, 0)), one), axis=0)
+    return x
+
+
+SIZES = by_name(
+    *(windows, detections, broadcast, squares, remainders, quotients, tails, maxima, operands, lengths, chained, factors),
+    *(narrow, strides, ranges),
 )

@@ -24,7 +24,7 @@ import xoptim
 from benchmarks.tools import cell, missing_provider, read_toml, write_between
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.system.processor import processor
+from xoptim.system.machine import processor
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "payoff.md"
 SIZES = (1, 4, 16, 128, 1024)

@@ -30,11 +30,10 @@ import onnx
 import onnxruntime
 
 import xoptim
-from benchmarks.process import apart
-from benchmarks.tools import PEERS, offline, write_between
+from benchmarks.tools import PEERS, apart, offline, write_between
 from xoptim.bench import ModelTimes, Ratio, bench
 from xoptim.facts.protos import inner_graphs
-from xoptim.system.processor import cores, processor
+from xoptim.system.machine import cores, processor
 from xoptim.validate.dims import input_specs, open_dimensions
 from xoptim.validate.reference import run_reference
 

@@ -35,7 +35,7 @@ from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.metrics import error
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
-from xoptim.system.processor import processor
+from xoptim.system.machine import processor
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Session, SessionSettings, Value

@@ -4,8 +4,8 @@
     python -m benchmarks.scaling --sizes 1000,10000 --tools xoptim,ort-all,ort-none
     python -m benchmarks.scaling --shapes families --sizes 250,500,1000 --tools xoptim,xoptim+ort
 
-The shape ``families`` stands for all families of graphs that repeat one structure (`families.py`), or make sizes of open
-dimensions grow into large expressions (`sizes.py`); their size is a number of repetitions. Every optimizer runs in a process
+The shape ``families`` stands for all families of graphs that repeat one structure, or make sizes of open
+dimensions grow into large expressions (`families.py`); their size is a number of repetitions. Every optimizer runs in a process
 of its own, on one thread where it has such an option, after a warm-up on a tiny model, without Python's garbage collector.
 Small models are timed several times and the best time counts. MiB are the peak of the resident memory of the process above that
 before the optimization (Linux only). A tool that exceeds the time limit once is not run on larger models of the shape.
@@ -29,12 +29,9 @@ import onnx
 from onnx import numpy_helper
 
 import xoptim
-from benchmarks.families import FAMILIES
-from benchmarks.graphs import Graph
-from benchmarks.process import apart
-from benchmarks.sizes import SIZES
-from benchmarks.tools import PEERS
-from xoptim.system.memory import peak_size, resident_size
+from benchmarks.families import FAMILIES, SIZES, Graph
+from benchmarks.tools import PEERS, apart
+from xoptim.system.machine import peak_size, resident_size
 
 HIDDEN, HEADS, INNER = 16, 2, 32
 OPSET = 17

@@ -12,7 +12,7 @@ import argparse
 from typing import Final
 
 import xoptim
-from benchmarks.graphs import Graph, drawn
+from benchmarks.families import Graph, drawn
 from xoptim.bench import bench
 
 SELECTIONS: Final = ("default", "default+finite", "default+approximate")

@@ -1,9 +1,11 @@
-"""Other optimizers, as functions from model to model, and what tables of several programs show."""
+"""Other optimizers, as functions from model to model, calls in a process of their own, and what tables show."""
 
 import re
 import tempfile
 import tomllib
 from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,40 @@ import onnx
 from xoptim.bench import Ratio
 from xoptim.validate.errors import ProviderUnavailable
 from xoptim.validate.session import resolve_providers
+
+
+def apart(function: Callable[..., Any], *given: Any, limit: float | None = None) -> Any:
+    """Call a function of a module in a new process; the operands and the result are pickled.
+
+    Raises:
+        RuntimeError: it failed, or took more seconds than the limit; the message says why in a line.
+    """
+    context = get_context("spawn")
+    results, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(sender, function, given))
+    process.start()
+    sender.close()
+    try:
+        if not results.poll(limit):
+            raise RuntimeError(f"> {limit:.0f} s")
+        failure, found = results.recv()
+    except EOFError:
+        process.join()
+        failure = f"exit {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
+    if failure:
+        raise RuntimeError(failure)
+    return found
+
+
+def _answer(sender: Connection, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    try:
+        answer = "", function(*given)
+    except Exception as error:  # of other packages too
+        answer = (str(error).strip().splitlines() or [type(error).__name__])[-1][:80], None
+    sender.send(answer)
 
 
 def offline(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -16,13 +16,13 @@ from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
 from xoptim.diagnose.explanation import similar
-from xoptim.system.processes import on_request_to_end
+from xoptim.system.machine import on_request_to_end
 
 from .commands import COMMANDS, GROUPS
 from .commands.completion import VARIABLE
 from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, terminate
 from .files import readable
-from .limits import MEMORY_BOUND
+from .guard import MEMORY_BOUND
 from .settings import SETTINGS, place_of, read_settings, taken_from
 
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help itself

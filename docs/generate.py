@@ -9,7 +9,7 @@ import onnx
 from jinja2 import Environment
 
 from xoptim import Example, Rewrite, installed_patterns
-from xoptim.testing.models import parse
+from xoptim.testing.variant import parse
 
 FOLDER = Path(__file__).parent / "patterns"
 

@@ -9,7 +9,7 @@ from typing import Any
 from xoptim import Match, PatternRewriter, optimize
 from xoptim.dialects import ChainPattern, ChainRegistry
 from xoptim.doc import pretty_onnx
-from xoptim.engine.find import match_patterns
+from xoptim.engine.engine import match_patterns
 from xoptim.testing import parse
 
 

@@ -8,7 +8,7 @@ from xoptim import Node
 from xoptim.api.whole_model import global_rewriter
 from xoptim.dialects import PatternSub, local_rewriter
 from xoptim.doc import pretty_onnx
-from xoptim.engine.navigate import TopologicalNavigator
+from xoptim.engine.run import TopologicalNavigator
 from xoptim.testing import parse
 
 MODEL = """agraph (double[n] x, double[n] y, double[n] z) => (double[n] a) {

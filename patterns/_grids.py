@@ -3,11 +3,10 @@
 from itertools import chain
 from typing import Any, NamedTuple
 
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 
-from ._axes import axis_of
-from ._nodes import is_op
+from ._nodes import axis_of, is_op
 from ._shapes import axes_part, find_run, inserted_ones, measured_tensors, results_above, uniform_value
 
 Sizes = tuple[tuple[str, dict[str, Any] | None], ...]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from xoptim.facts.dims import Dim, before_wrapping, exact_quotient, is_nonnegative, is_nonzero
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node
 
 from ._shapes import is_given_size

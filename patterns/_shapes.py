@@ -8,9 +8,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dims import Dim, SymbolicDim, is_nonzero, lower_bound, named, substitute
-from xoptim.facts.families import MOVING
-from xoptim.facts.info import Shape
-from xoptim.facts.shapes import broadcast_all
+from xoptim.facts.shapes import MOVING, Shape, broadcast_all
 from xoptim.match import GraphView, Node, PatternRewriter
 
 from ._nodes import is_op

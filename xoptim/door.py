@@ -3,93 +3,81 @@
 `xoptim.__all__` lists the usual ones; the others have a room of their own too (`xoptim.match`, `xoptim.dialects`, ...).
 """
 
-from xoptim.api.diagnosing import apply_at as apply_at
-from xoptim.api.diagnosing import explain as explain
-from xoptim.api.diagnosing import find_matches as find_matches
-from xoptim.api.differing import diff as diff
-from xoptim.api.differing import diff_values as diff_values
-from xoptim.api.optimizing import optimize as optimize
-from xoptim.api.optimizing import optimize_file as optimize_file
-from xoptim.api.optimizing import outline as outline
-from xoptim.api.optimizing import verify as verify
-from xoptim.api.preparing import extract as extract
-from xoptim.api.preparing import infer as infer
-from xoptim.api.preparing import prepare as prepare
-from xoptim.api.rules import SubgraphRewriter as SubgraphRewriter
-from xoptim.api.rules import parse_rules as parse_rules
-from xoptim.api.rules import read_rules as read_rules
-from xoptim.api.rules import register_filter as register_filter
-from xoptim.api.rules import register_rewrite as register_rewrite
-from xoptim.api.rules import rewrite_rule as rewrite_rule
-from xoptim.api.whole_model import GlobalRewriter as GlobalRewriter
-from xoptim.api.whole_model import global_rewriter as global_rewriter
+from xoptim.api.diagnosing import (
+    apply_at as apply_at,
+    diff as diff,
+    diff_values as diff_values,
+    explain as explain,
+    find_matches as find_matches,
+)
+from xoptim.api.optimizing import optimize as optimize, optimize_file as optimize_file, outline as outline, verify as verify
+from xoptim.api.preparing import extract as extract, infer as infer, prepare as prepare
+from xoptim.api.rules import (
+    SubgraphRewriter as SubgraphRewriter,
+    parse_rules as parse_rules,
+    read_rules as read_rules,
+    register_filter as register_filter,
+    register_rewrite as register_rewrite,
+    rewrite_rule as rewrite_rule,
+)
+from xoptim.api.whole_model import GlobalRewriter as GlobalRewriter, global_rewriter as global_rewriter
 from xoptim.batching.running import batch as batch
-from xoptim.blocks.finding import Repetition as Repetition
-from xoptim.blocks.finding import repetitions as repetitions
-from xoptim.catalogue.database import database as database
-from xoptim.catalogue.database import register as register
+from xoptim.blocks.finding import Repetition as Repetition, repetitions as repetitions
+from xoptim.catalogue.database import database as database, register as register
 from xoptim.catalogue.discovery import installed_patterns as installed_patterns
 from xoptim.catalogue.query import Query as Query
-from xoptim.catalogue.selection import resolve as resolve
-from xoptim.catalogue.selection import select as select
-from xoptim.diagnose.dump import Replayed as Replayed
-from xoptim.diagnose.dump import replay as replay
-from xoptim.diagnose.explanation import Explanation as Explanation
-from xoptim.diagnose.explanation import NoMatchError as NoMatchError
-from xoptim.diagnose.explanation import Place as Place
-from xoptim.diagnose.explanation import ValueFacts as ValueFacts
-from xoptim.diagnose.report import Culprit as Culprit
-from xoptim.diagnose.report import OptimizationReport as OptimizationReport
-from xoptim.dialects.chain import ChainPattern as ChainPattern
-from xoptim.dialects.chain_rules import ChainRegistry as ChainRegistry
+from xoptim.catalogue.selection import resolve as resolve, select as select
+from xoptim.diagnose.each import Replayed as Replayed, replay as replay
+from xoptim.diagnose.explanation import (
+    Explanation as Explanation,
+    NoMatchError as NoMatchError,
+    Place as Place,
+    ValueFacts as ValueFacts,
+)
+from xoptim.diagnose.report import Culprit as Culprit, OptimizationReport as OptimizationReport
+from xoptim.dialects.chain import ChainPattern as ChainPattern, ChainRegistry as ChainRegistry
 from xoptim.dialects.local import local_rewriter as local_rewriter
-from xoptim.dialects.shortcuts import OpRemove as OpRemove
-from xoptim.dialects.shortcuts import OpSub as OpSub
-from xoptim.dialects.shortcuts import PatternSub as PatternSub
+from xoptim.dialects.shortcuts import OpRemove as OpRemove, OpSub as OpSub, PatternSub as PatternSub
 from xoptim.engine.events import Event as Event
-from xoptim.engine.navigate import ReverseNavigator as ReverseNavigator
-from xoptim.engine.navigate import TopologicalNavigator as TopologicalNavigator
 from xoptim.engine.options import OptimizationOptions as OptimizationOptions
+from xoptim.engine.run import ReverseNavigator as ReverseNavigator, TopologicalNavigator as TopologicalNavigator
 from xoptim.facts.deprecation import deprecated as _deprecated
 from xoptim.facts.dtypes import Exactness as Exactness
-from xoptim.facts.errors import BudgetError as BudgetError
-from xoptim.facts.errors import ModelError as ModelError
-from xoptim.facts.errors import PatternError as PatternError
-from xoptim.facts.errors import RewriteError as RewriteError
-from xoptim.facts.errors import TextRuleError as TextRuleError
-from xoptim.facts.errors import UnknownPatternError as UnknownPatternError
-from xoptim.facts.errors import XoptimError as XoptimError
+from xoptim.facts.errors import (
+    BudgetError as BudgetError,
+    ModelError as ModelError,
+    PatternError as PatternError,
+    RewriteError as RewriteError,
+    TextRuleError as TextRuleError,
+    UnknownPatternError as UnknownPatternError,
+    XoptimError as XoptimError,
+)
 from xoptim.graph.graph import Graph as Graph
 from xoptim.graph.node import Node as Node
 from xoptim.graph.save import save_proto as _save
-from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization
-from xoptim.match.easy import Match as Match
-from xoptim.match.pattern import PatternOptimization as PatternOptimization
+from xoptim.match.easy import EasyPatternOptimization as EasyPatternOptimization, Match as Match
+from xoptim.match.pattern import MatchResult as MatchResult, PatternOptimization as PatternOptimization
 from xoptim.match.refusal import Refusal as Refusal
-from xoptim.match.result import MatchResult as MatchResult
-from xoptim.match.rewrite import Example as Example
-from xoptim.match.rewrite import ModelPass as ModelPass
-from xoptim.match.rewrite import Rewrite as Rewrite
-from xoptim.match.trace import ANY as ANY
-from xoptim.match.trace import Constant as Constant
-from xoptim.match.trace import Optional as Optional
-from xoptim.match.trace import Scalar as Scalar
-from xoptim.match.trace import Variadic as Variadic
-from xoptim.match.view import GraphBuilderPatternOptimization as GraphBuilderPatternOptimization
-from xoptim.match.view import PatternRewriter as PatternRewriter
+from xoptim.match.rewrite import Example as Example, ModelPass as ModelPass, Rewrite as Rewrite
+from xoptim.match.trace import ANY as ANY, Constant as Constant, Optional as Optional, Scalar as Scalar, Variadic as Variadic
+from xoptim.match.view import (
+    GraphBuilderPatternOptimization as GraphBuilderPatternOptimization,
+    PatternRewriter as PatternRewriter,
+)
 from xoptim.optimizing.builder import GraphBuilder as GraphBuilder
 from xoptim.optimizing.proof import Suspect as Suspect
 from xoptim.passes.growth import Unfolded as Unfolded
 from xoptim.precision.options import PrecisionOptions as PrecisionOptions
 from xoptim.preparation.preparation import Preparation as Preparation
-from xoptim.reporting.reports import HtmlReport as HtmlReport
-from xoptim.reporting.reports import report as report
+from xoptim.reporting.reports import HtmlReport as HtmlReport, report as report
 from xoptim.tuning.settings import session as session
 from xoptim.tuning.tuning import tune as tune
-from xoptim.validate.errors import ChoiceError as ChoiceError
-from xoptim.validate.errors import DifferentModelError as DifferentModelError
-from xoptim.validate.errors import NotValidatedError as NotValidatedError
-from xoptim.validate.errors import ValidationError as ValidationError
+from xoptim.validate.errors import (
+    ChoiceError as ChoiceError,
+    DifferentModelError as DifferentModelError,
+    NotValidatedError as NotValidatedError,
+    ValidationError as ValidationError,
+)
 from xoptim.validate.options import ValidationOptions as ValidationOptions
 from xoptim.validate.report import ValidationReport as ValidationReport
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, Record, Step
-from xoptim.bench.report import bytes_text
+from xoptim.bench.rounds import bytes_text
 from xoptim.validate import library_file
 
 from ..exit_codes import INTERRUPTED, TERMINATED, Terminated

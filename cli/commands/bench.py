@@ -8,14 +8,13 @@ from typing import Literal
 import click
 
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
-from xoptim.bench.report import bytes_text, circumstances, milliseconds
+from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
-from ..limits import MEMORY_BOUND
+from ..guard import MEMORY_BOUND
 from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
-from ..progress import Progress
-from ..tables import Rows, open_console, print_json
+from ..tables import Progress, Rows, open_console, print_json
 from ..validation import Values
 
 

@@ -9,10 +9,10 @@ import click
 from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.explanation import counted
 
-from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
 from ..files import MODEL, is_stream, output_option, writable
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
+from ..preparation import assume_option, fitting
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..validation import Comparison

@@ -10,10 +10,10 @@ from xoptim import GraphBuilder, OptimizationOptions, verify
 from xoptim.api.preparing import Source
 from xoptim.validate import at_revision
 
-from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, is_stream, readable
 from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle
+from ..preparation import assume_option, fitting
 from ..selection import Selection
 from ..tables import open_console, print_json
 from ..validation import COMPARISON, VALUES, Comparison

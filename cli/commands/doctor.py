@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import click
 
-from xoptim.bench.report import bytes_text
+from xoptim.bench.rounds import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
 from ..options import command, json_option, known_provider, provider_option

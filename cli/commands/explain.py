@@ -10,11 +10,10 @@ import click
 
 from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
 
-from ..assuming import assume_option, fitting
 from ..files import MODEL
 from ..options import command, flag, option, refuse_idle
-from ..places import AT, PlaceChoices, beginning_of, counted_nodes, rule_of
-from ..selection import WORD
+from ..preparation import assume_option, fitting
+from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 
 _NAMED: Final = 3

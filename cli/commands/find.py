@@ -8,8 +8,7 @@ from xoptim import find_matches
 
 from ..files import MODEL
 from ..options import command
-from ..places import PlaceChoices, beginning_of, counted_nodes, rule_of
-from ..selection import WORD
+from ..selection import WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 
 

@@ -19,18 +19,14 @@ from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning import SpeedCheck, keep_if_not_slower
 
-from ..assuming import assume_option, fitting
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
-from ..lowering import Lowering
 from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
-from ..pipeline import Weights, drafted, summarize, verdict, write
-from ..preparation import Changes, check_sizes_fit, prepared
-from ..progress import Progress
-from ..report_page import PageRequest
+from ..pipeline import PageRequest, Weights, drafted, summarize, verdict, write
+from ..preparation import Changes, assume_option, check_sizes_fit, fitting, prepared
 from ..selection import SelectionWithRules
 from ..summary import Summary, print_summary
-from ..tables import print_json
-from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
+from ..tables import Progress, print_json
+from ..validation import COMPARISON, VALUES, Comparison, Lowering, check_values_used, verify_option
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""

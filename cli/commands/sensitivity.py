@@ -12,14 +12,12 @@ from xoptim.precision.measuring import Sensitivity, sensitivity
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 
-from ..assuming import assume_option, fitting
 from ..files import MODEL
-from ..lowering import metric_option
 from ..options import command, json_option, option, providers_option
-from ..progress import Progress
+from ..preparation import assume_option, fitting
 from ..selection import SelectionWithRules
-from ..tables import Rows, open_console, print_json
-from ..validation import Comparison
+from ..tables import Progress, Rows, open_console, print_json
+from ..validation import Comparison, metric_option
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
-from xoptim.bench.report import bytes_text, with_unit
+from xoptim.bench.rounds import bytes_text, with_unit
 from xoptim.diagnose.costs import Cost, Costs, model_costs
 
 from ..files import MODEL

@@ -6,22 +6,20 @@ from pathlib import Path
 import click
 
 from xoptim import PrecisionOptions, tune
-from xoptim.bench.report import chosen_sizes
+from xoptim.bench.rounds import chosen_sizes
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
 from xoptim.tuning import TuneOptions, TuningReport
 
-from ..assuming import assume_option, fitting
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
-from ..limits import MEMORY_BOUND
-from ..lowering import calibration_option, fraction, metric_option
+from ..guard import MEMORY_BOUND
 from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
-from ..progress import Progress
+from ..preparation import assume_option, fitting
 from ..summary import precision_lines
-from ..tables import Rows, open_console, print_json
-from ..validation import Values
+from ..tables import Progress, Rows, open_console, print_json
+from ..validation import Values, calibration_option, fraction, metric_option
 
 _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
 

@@ -7,10 +7,10 @@ import click
 
 from xoptim import ValidationOptions, verify
 
-from ..assuming import assume_option, fitting
 from ..exit_codes import DIFFERENT
 from ..files import MODEL
 from ..options import command, common, flag, json_option, providers_option, refuse_idle
+from ..preparation import assume_option, fitting
 from ..tables import print_json
 from ..validation import Comparison, check_values_used
 

@@ -1,6 +1,6 @@
 """The formula of attention: its parts, their shapes, and its scale."""
 
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import ANY, GraphView, Match, PatternBuilder, Scalar, Symbol
 
 from .._folding import scaled

@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 
-from .._axes import axis_of
-from .._nodes import is_op
+from .._nodes import axis_of, is_op
 from .._proofs import reshapes_as_inferred
 from ._formula import heads_in
 

@@ -7,9 +7,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import is_float, is_integer
-from xoptim.facts.families import MOVING
-from xoptim.facts.info import Shape
-from xoptim.facts.shapes import broadcast_all
+from xoptim.facts.shapes import MOVING, Shape, broadcast_all
 from xoptim.match import GraphView, PatternRewriter
 
 from .._nodes import is_op

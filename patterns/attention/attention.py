@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import Scalar, Symbol
 

@@ -3,11 +3,10 @@ from typing import ClassVar
 import numpy as np
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import ANY, Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
-from .._axes import axis_of
-from .._nodes import is_op
+from .._nodes import axis_of, is_op
 from ._formula import heads_in
 from ._groups import Shared, packed_heads, packed_keys, places_of, shared_heads
 from ._mask import write_mask

@@ -3,7 +3,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Scalar, Symbol
 
 from .._shapes import broadcasts_to

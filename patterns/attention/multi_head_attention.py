@@ -3,7 +3,7 @@ from typing import Any, Final
 
 from onnx import TensorProto
 
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import ANY, Scalar, Symbol
 

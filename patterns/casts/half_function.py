@@ -3,7 +3,7 @@ from typing import Any, Final
 
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
 
 _OPERATORS: Final = ("Softmax", "LogSoftmax", "Gelu", "LeakyRelu", "PRelu")

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from xoptim.match import Example, Graph, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._cycles import copied
-from ._lifting import may_leave
+from ._cycles import copied, may_leave
 
 Value = Hashable
 """A key for a value that is the same in both branches: the name of one from outside, a constant, or a result of a form."""

@@ -3,8 +3,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._cycles import Cycle, cycle
-from ._lifting import cannot_fail, may_leave
+from ._cycles import Cycle, cannot_fail, cycle, may_leave
 
 
 class LoopInvariantPattern(PatternOptimization):

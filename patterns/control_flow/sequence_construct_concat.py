@@ -1,6 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
 
-from .._axes import agree_elsewhere
+from .._nodes import agree_elsewhere
 
 
 class SequenceConstructConcatPattern(EasyPatternOptimization):

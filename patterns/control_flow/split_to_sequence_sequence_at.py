@@ -2,8 +2,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of, size_along
-from .._nodes import is_op
+from .._nodes import axis_of, is_op, size_along
 
 
 class SplitToSequenceSequenceAtPattern(PatternOptimization):

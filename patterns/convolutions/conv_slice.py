@@ -1,8 +1,7 @@
 from xoptim.facts.dims import is_nonzero
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._axes import size_along
-from .._nodes import is_op, replaced_by
+from .._nodes import is_op, replaced_by, size_along
 from .._parts import span_of
 
 

@@ -5,8 +5,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._affine import Affine, affine_above
-from .._channels import weigh_inputs
+from .._channels import Affine, affine_above, weigh_inputs
 from .._folding import Array, constant, doubles, rounded
 from .._nodes import is_op, replaced_by
 

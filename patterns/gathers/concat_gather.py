@@ -2,8 +2,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._axes import agree_elsewhere, axis_of, bounds_of
-from .._nodes import is_op, replaced_by
+from .._nodes import agree_elsewhere, axis_of, bounds_of, is_op, replaced_by
 
 
 class ConcatGatherPattern(PatternOptimization):

@@ -2,7 +2,7 @@ from math import prod
 
 from xoptim.match import Constant, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._axes import axis_of
+from .._nodes import axis_of
 
 _BLOCK = 16  # elements after each position; from this size on Gather, which copies them together, is as fast as Slice
 

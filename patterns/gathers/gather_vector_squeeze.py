@@ -1,6 +1,6 @@
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._axes import axis_of
+from .._nodes import axis_of
 
 
 class GatherVectorSqueezePattern(EasyPatternOptimization):

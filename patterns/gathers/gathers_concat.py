@@ -1,7 +1,6 @@
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of
-from .._nodes import is_op
+from .._nodes import axis_of, is_op
 
 
 class GathersConcatPattern(PatternOptimization):

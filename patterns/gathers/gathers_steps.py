@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import Axes, Operand, axes_of, parameters, rewritten
 from xoptim.match.regions import Carried, Region, region_below

@@ -2,8 +2,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._axes import axis_of
-from .._nodes import is_op, replaced_by
+from .._nodes import axis_of, is_op, replaced_by
 from .._parts import cut_of
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL, REDUCTIONS, STRETCHING
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL, REDUCTIONS, STRETCHING
 from xoptim.match import GraphView, Node
 from xoptim.match.axes import Labels, axes_of, axis_of, parameters
 

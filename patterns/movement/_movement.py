@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from xoptim.facts.dims import Dim, exact_quotient, product
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, Shape
 from xoptim.match import GraphView, Node
 
-from .._axes import permutation
+from .._nodes import permutation
 from .._proofs import reshapes_as_inferred
 
 MOVEMENTS: Final = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten")

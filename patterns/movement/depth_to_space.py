@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, runs
 
 from .._proofs import reshapes_as_inferred

@@ -1,7 +1,7 @@
 from functools import partial
 from typing import Final
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from ._movement import MOVEMENTS, Link, main_operand, may_come_first

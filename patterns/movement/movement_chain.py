@@ -1,10 +1,9 @@
 from functools import partial
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL, Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import permutation
+from .._nodes import permutation
 from .._shapes import moved, movement_between
 from ._movement import MOVEMENTS, Link, Plan, chain_above, follow, may_be_one, may_come_first, plans
 

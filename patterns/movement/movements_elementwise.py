@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from xoptim.facts.families import BROADCASTING
+from xoptim.facts.shapes import BROADCASTING
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._axes import agree_elsewhere, size_along
+from .._nodes import agree_elsewhere, size_along
 
 
 class PadsAddPattern(EasyPatternOptimization):

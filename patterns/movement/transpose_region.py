@@ -8,9 +8,19 @@ from xoptim.match.axes import permutation, rewritten
 
 from .._folding import constant
 from .._nodes import is_op
-from ._cut import cheapest, price
 from ._layouts import MOVING, SUMMING, can_be_relaid, composed, inverse, is_identity, relaid
-from ._region import Region, equal_transpose, is_found_from, is_needed_as_it_is, region_at, source_of, terms, transposes_of
+from ._region import (
+    Region,
+    cheapest,
+    equal_transpose,
+    is_found_from,
+    is_needed_as_it_is,
+    price,
+    region_at,
+    source_of,
+    terms,
+    transposes_of,
+)
 
 
 class TransposeRegionPattern(PatternOptimization):

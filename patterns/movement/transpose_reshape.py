@@ -2,7 +2,7 @@ import numpy as np
 
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._axes import permutation
+from .._nodes import permutation
 from .._shapes import reshape_target
 
 

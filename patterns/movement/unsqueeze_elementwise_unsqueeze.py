@@ -1,7 +1,7 @@
 from functools import partial
 from typing import NamedTuple
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op, renamed

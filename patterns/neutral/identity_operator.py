@@ -9,8 +9,8 @@ from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 
-from .._axes import axis_of, size_along
 from .._folding import constant
+from .._nodes import axis_of, size_along
 from .._parts import far
 from .._proofs import keeps_shape
 

@@ -3,7 +3,7 @@ from typing import Any
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Optional, PatternBuilder, PatternRewriter, Symbol
 
 from .._folding import Array
-from ._trailing import same_trailing, shifted
+from .normalization_scale import same_trailing, shifted
 
 
 class LayerNormalizationBiasPattern(EasyPatternOptimization):

@@ -6,14 +6,14 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, runs
 from xoptim.match.trace import Constant, Scalar, Symbol
 
 from .._channels import per_channel
 from .._folding import Array, constant, doubles, rounded
 from .._shapes import may_be_empty
-from ._trailing import trailing_shape
+from .normalization_scale import trailing_shape
 
 _RANGES: Final = 15
 """Operator set in which a Shape may have a range."""

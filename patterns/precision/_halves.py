@@ -5,8 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
-from xoptim.facts.operators import convertible_places
+from xoptim.facts.operators import convertible_places, has_kernel
 from xoptim.match import GraphView, Node
 from xoptim.match.rounding import MASK
 

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.match import ANY, EasyPatternOptimization, GraphView, Match, Node, Optional, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.axes import permutation
 from xoptim.match.rounding import RoundingPattern

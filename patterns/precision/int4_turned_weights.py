@@ -1,6 +1,6 @@
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, Match, PatternRewriter
 
 from .._bits import packed

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
 from xoptim.match.rounding import Numbers, RangedPattern
 

@@ -3,8 +3,7 @@ from functools import partial
 from typing import Final
 
 from xoptim.facts.dims import product
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import axes_of, parameters
 from xoptim.match.regions import Carried, Region, region_above

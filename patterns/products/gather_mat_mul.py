@@ -6,8 +6,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of
-from .._nodes import is_op
+from .._nodes import axis_of, is_op
 from ._products import LEAST, elements, times_transposed, why_not
 
 _SAMPLES: Final = 61

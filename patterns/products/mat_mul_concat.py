@@ -5,9 +5,9 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._axes import axis_of
-from .._branches import Branch, alike, branch, frozen, joint
 from .._folding import constant
+from .._nodes import axis_of
+from .._parts import Branch, alike, branch, frozen, joint
 
 
 class MatMulConcatPattern(PatternOptimization):

@@ -5,9 +5,8 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of, size_along
 from .._folding import Array, constant
-from .._nodes import is_op
+from .._nodes import axis_of, is_op, size_along
 
 
 class MatMulSplitPattern(PatternOptimization):

@@ -2,7 +2,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._affine import affine_above
+from .._channels import affine_above
 from .._folding import constant, doubles, rounded
 from .._nodes import replaced_by
 

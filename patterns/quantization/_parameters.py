@@ -11,8 +11,7 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import element_type, is_float
 from xoptim.match import GraphView, Node
 
-from .._axes import axis_of
-from .._nodes import is_op
+from .._nodes import axis_of, is_op
 
 _STEPS: Final[dict[int, int]] = {
     **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4), 15),

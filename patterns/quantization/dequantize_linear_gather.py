@@ -3,7 +3,7 @@ from typing import Any
 
 from onnx import TensorProto
 
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import ANY, Constant, Optional, Symbol
 

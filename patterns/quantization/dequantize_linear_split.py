@@ -1,4 +1,4 @@
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
 from .._nodes import is_op, replaced_by

@@ -6,10 +6,9 @@ from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter, runs
 
-from .._axes import axis_of, permutation
 from .._bits import packed
 from .._folding import Array
-from .._nodes import is_op
+from .._nodes import axis_of, is_op, permutation
 
 _BITS: Final[dict[int, int]] = {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.INT8: 8, TensorProto.UINT8: 8}
 _LARGEST: Final = 2.0**100

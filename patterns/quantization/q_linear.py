@@ -8,13 +8,12 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import agree_elsewhere, axis_of
 from .._bits import are_moderate
 from .._folding import constant
-from .._nodes import is_op
+from .._nodes import agree_elsewhere, axis_of, is_op
 from ._parameters import Parameters, are_kept, parameters
 
 _Role: TypeAlias = Literal["tensor", "weight", "bias"]

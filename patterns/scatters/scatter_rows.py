@@ -9,7 +9,7 @@ from onnx import TensorProto
 from xoptim.facts.dims import Dim
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from .._axes import axis_of
+from .._nodes import axis_of
 
 _SHORTEST = 8
 """Adjacent elements from which on a row is written faster at its position than otherwise."""

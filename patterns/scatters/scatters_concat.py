@@ -7,9 +7,8 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of, size_along
 from .._folding import FOLD_LIMIT
-from .._nodes import is_op
+from .._nodes import axis_of, is_op, size_along
 
 _LONGEST: Final = 4096
 """Longest axis whose positions are followed one by one."""

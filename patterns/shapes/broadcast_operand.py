@@ -4,13 +4,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from xoptim.facts.families import BROADCASTING
-from xoptim.facts.shapes import broadcast_shapes
+from xoptim.facts.shapes import BROADCASTING, broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._axes import axis_of
 from .._folding import Array
-from .._nodes import is_op, replaced_by
+from .._nodes import axis_of, is_op, replaced_by
 from .._shapes import COMBINING, broadcast_shape, same_dims, uniform_value, unstretched
 
 

@@ -3,9 +3,7 @@ from functools import partial
 from typing import Final
 
 from xoptim.facts.dims import Dim, broadcast
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, POSITIONAL
-from xoptim.facts.info import Shape
-from xoptim.facts.shapes import broadcast_shapes
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, POSITIONAL, Shape, broadcast_shapes
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import axes_of
 from xoptim.match.regions import Carried, region_below

@@ -4,7 +4,7 @@ from functools import partial
 import numpy as np
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._shapes import axes_part, find_run, measured_tensors, results_above

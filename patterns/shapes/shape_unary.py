@@ -2,8 +2,8 @@ from typing import Any
 
 from onnx import TensorProto
 
-from xoptim.facts.families import SHAPE_KEEPING
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
+from xoptim.facts.shapes import SHAPE_KEEPING
 from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol, Variadic
 
 _KEEPING = tuple(sorted(SHAPE_KEEPING))

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.info import Shape
-from xoptim.facts.shapes import normalized
+from xoptim.facts.shapes import Shape, normalized
 from xoptim.match import GraphView, Node
 
 from .._nodes import is_op

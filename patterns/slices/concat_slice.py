@@ -4,8 +4,7 @@ from functools import partial
 from xoptim.facts.dims import is_nonnegative
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import agree_elsewhere, axis_of, bounds_of
-from .._nodes import is_op
+from .._nodes import agree_elsewhere, axis_of, bounds_of, is_op
 from .._parts import span_of
 
 

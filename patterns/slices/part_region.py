@@ -5,7 +5,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import lower_bound, upper_bound
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 from xoptim.match.axes import axes_of, axis_of, parameters
 from xoptim.match.regions import Carried, Region, region_above

@@ -4,8 +4,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._axes import axis_of
-from .._nodes import replaced_by
+from .._nodes import axis_of, replaced_by
 from .._parts import cut_of
 
 _BLOCK = 16

@@ -4,7 +4,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of
+from .._nodes import axis_of
 from ._spans import steps_of
 
 

@@ -1,6 +1,6 @@
 from functools import partial
 
-from xoptim.facts.families import ELEMENTWISE
+from xoptim.facts.shapes import ELEMENTWISE
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._nodes import is_op, renamed

@@ -6,8 +6,7 @@ from functools import partial
 from xoptim.facts.shapes import normalized
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import agree_elsewhere, axis_of, size_along
-from .._nodes import is_op, replaced_by
+from .._nodes import agree_elsewhere, axis_of, is_op, replaced_by, size_along
 
 
 class _ConcatOperands(PatternOptimization):

@@ -3,8 +3,7 @@ from typing import Any, NamedTuple
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from .._axes import axis_of, permutation, size_along
-from .._nodes import is_op
+from .._nodes import axis_of, is_op, permutation, size_along
 from .._parts import all_positions, position_of
 from .._proofs import reshapes_as_inferred
 from .._shapes import reshape_target

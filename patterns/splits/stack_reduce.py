@@ -4,8 +4,7 @@ from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization
 
-from .._axes import axis_of
-from .._nodes import is_op, replaced_by
+from .._nodes import axis_of, is_op, replaced_by
 
 _ALL: Final = {"ReduceMean": "Mean", "ReduceSum": "Sum"}
 

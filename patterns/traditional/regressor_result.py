@@ -7,8 +7,7 @@ import numpy as np
 
 from xoptim.match import ANY, EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._columns import DOMAIN
-from ._scaling import scaled_weights, shifted_results
+from ._columns import DOMAIN, scaled_weights, shifted_results
 
 
 class _RegressorResult(EasyPatternOptimization):

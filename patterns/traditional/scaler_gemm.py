@@ -5,8 +5,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._folding import Array, doubles
-from ._columns import NEAR, Steps, steps_above
-from ._scaling import shifted
+from ._columns import NEAR, Steps, shifted, steps_above
 
 
 class ScalerGemmPattern(PatternOptimization):

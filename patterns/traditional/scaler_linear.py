@@ -2,8 +2,7 @@ import numpy as np
 
 from xoptim.match import Example, GraphView, Match
 
-from ._columns import _AfterColumns, steps_above
-from ._scaling import numbers, shifted
+from ._columns import _AfterColumns, numbers, shifted, steps_above
 
 
 class ScalerLinearPattern(_AfterColumns):

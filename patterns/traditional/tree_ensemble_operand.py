@@ -6,8 +6,7 @@ from onnx import TensorProto
 from xoptim.match import Example, GraphView, Match
 
 from .._folding import Array
-from ._columns import Operand, Part, _AfterColumns, extraction_of, is_ml, operand_of, steps_above
-from ._scaling import numbers
+from ._columns import Operand, Part, _AfterColumns, extraction_of, is_ml, numbers, operand_of, steps_above
 from ._trees import STRICT, STUMP, TREES, comparisons, decisions
 
 _INFINITY = int(np.array(np.inf, np.float32).view(np.int32))

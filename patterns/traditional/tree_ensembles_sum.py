@@ -7,8 +7,7 @@ import numpy as np
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
 from .._folding import rounded
-from ._columns import DOMAIN, is_ml
-from ._scaling import is_a_sum, numbers
+from ._columns import DOMAIN, is_a_sum, is_ml, numbers
 from ._trees import STUMP, scores_every_target
 
 _LISTS: Final = ("nodes_", "target_")

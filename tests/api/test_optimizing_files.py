@@ -13,7 +13,7 @@ import xoptim
 from tests.optimizing.test_proof import WrongReluPattern
 from tests.support import parse, run, types
 from xoptim import DifferentModelError, ModelError, OptimizationReport, optimize_file
-from xoptim.graph import viewing
+from xoptim.graph import expanded as viewing
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import shared_files
 from xoptim.graph.views import View

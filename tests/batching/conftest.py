@@ -3,7 +3,7 @@
 import pytest
 
 from tests.batching.fakes import COMMAND
-from xoptim.batching import process
+from xoptim.batching import job as process
 
 
 @pytest.fixture

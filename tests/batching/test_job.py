@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from xoptim.batching import BatchOptions
-from xoptim.batching.job import Job, perform
-from xoptim.batching.key import versions
+from xoptim.batching.job import Job, perform, versions
 
 
 def test_a_worker_with_other_versions(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import onnx
 
 from tests.repeated.towers import STEPS, WIDTH, Sketch
+from xoptim.blocks.block import Links
 from xoptim.blocks.finding import find_blocks
-from xoptim.blocks.links import Links
 from xoptim.graph.load import load_model
 
 NOISE = ("Softplus", "Erf", "Selu", "Softsign", "Sin", "Sigmoid")

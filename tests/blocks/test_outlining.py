@@ -11,13 +11,12 @@ from onnx import helper, numpy_helper
 from tests.blocks.canonical import canonical
 from tests.blocks.rows import row
 from tests.repeated.towers import STEPS, WIDTH, Sketch, feeds
-from tests.support import in_parts, parse, run
-from tests.support import verify as verify_tables
+from tests.support import in_parts, parse, run, verify as verify_tables
 from xoptim import GraphBuilder, optimize, outline
 from xoptim.blocks.outlining import Outline
-from xoptim.graph.export import export_model
-from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import load_model
+from xoptim.graph.sources import export_model
+from xoptim.graph.splice import inline_functions
 
 LAYER = "m{n} = MatMul(x{n}, w{n}) a{n} = Add(m{n}, b{n}) x{o} = Tanh(a{n})"
 X = {"x0": np.arange(6, dtype=np.float32).reshape(3, 2)}

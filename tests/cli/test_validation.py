@@ -347,13 +347,13 @@ def test_weights_that_do_not_fit_are_compared_in_sections(xopt: Xopt, monkeypatc
     )
     model.graph.initializer.extend(numpy_helper.from_array(np.eye(8, dtype=np.float32), name) for name in "uvw")
     write(model)
-    for module in ("memory", "sections"):
+    for module in ("work", "validation"):
         monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 1200)
     outcome = xopt("model.onnx")
     assert outcome.code == 0, outcome
     assert "of 3 sections" in outcome.out
     assert "the models were compared in 3 sections" in outcome.out
-    for module in ("memory", "sections"):
+    for module in ("work", "validation"):
         monkeypatch.setattr(f"xoptim.validate.{module}.available_memory", lambda: 900)
     outcome = xopt("model.onnx")
     assert outcome.code == 3, outcome

@@ -10,8 +10,8 @@ import onnx
 
 import xoptim
 from tests.conformance.cases import Case, all_cases, with_constants
-from xoptim.testing.models import serialized
 from xoptim.testing.runtime import RUNTIME
+from xoptim.testing.variant import serialized
 
 _STANDARD = ("", "ai.onnx")
 SELECTIONS = ("default", "default+onnxruntime")

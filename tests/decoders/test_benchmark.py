@@ -12,8 +12,8 @@ from benchmarks import decoders
 from benchmarks.decoder_models import DECODERS, Load, caches, missing, open_axes, values_of
 from benchmarks.decoders import INT4, Figures, Plan, difference, fill, head, lines_of, row
 from tests.meta.sources import ROOT
-from xoptim.bench.loading import Loading
 from xoptim.bench.rounds import Times
+from xoptim.bench.subjects import Loading
 
 FOUR = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96}
 WIDTHS = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.dialects.chains import chained
 from tests.support import load
-from xoptim.engine.find import match_patterns
+from xoptim.engine.engine import match_patterns
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.match.view import GraphBuilderPatternOptimization

@@ -21,7 +21,7 @@ import onnx
 import onnxruntime
 
 import xoptim
-from benchmarks.graphs import Graph
+from benchmarks.families import Graph
 from tests.discovery.expressions import CONSTANTS, OPERATORS, Term, Way, ordered, parsed, renamed, terms
 from xoptim.facts.dtypes import Exactness
 

@@ -13,8 +13,7 @@ from xoptim import GraphBuilder, ModelPass, Node, OptimizationOptions, PatternOp
 from xoptim.api.whole_model import GlobalRewriter, global_rewriter
 from xoptim.engine.environment import DebugSettings
 from xoptim.engine.events import Application
-from xoptim.engine.navigate import TopologicalNavigator
-from xoptim.engine.run import Optimizer
+from xoptim.engine.run import Optimizer, TopologicalNavigator
 from xoptim.facts.errors import BudgetError
 from xoptim.graph.model import Model
 from xoptim.match.rewrite import PHASES

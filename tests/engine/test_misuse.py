@@ -209,7 +209,7 @@ class RaisingPattern(EasyPatternOptimization):
 
 
 def test_a_description_that_raises(caplog: pytest.LogCaptureFixture) -> None:
-    """Other mistakes in a description are errors: see ``tests/match/test_mistakes.py``."""
+    """Other mistakes in a description are errors: see ``tests/match/test_easy_mistakes.py``."""
     pattern: type[PatternOptimization] = RaisingPattern
     model = parse(BRANCH)
     after = optimize(model, patterns=[pattern])

@@ -5,9 +5,8 @@ import onnx
 import pytest
 
 import xoptim
-from benchmarks.families import FAMILIES
+from benchmarks.families import FAMILIES, SIZES
 from benchmarks.scaling import SHAPES, chain, stack
-from benchmarks.sizes import SIZES
 from tests.support import run
 from xoptim.facts import symbolic
 from xoptim.facts.dtypes import numpy_dtype

@@ -10,7 +10,7 @@ from tests.inference.oracle import I32, I64, F, ints, scalar, tensor, vector
 from tests.support import run
 from xoptim.evaluate.regions import NUMPY_KERNELS
 from xoptim.facts.dims import Dim, SymbolicDim, as_integer, evaluate, named
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 
 N, M, S = named("n"), named("m"), named("s")
 CASES = {

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from xoptim.facts import symbolic
 from xoptim.facts.dims import (

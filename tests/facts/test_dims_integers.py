@@ -1,8 +1,7 @@
 """Integers of 32 and 64 bits: a number that wraps around is never replaced by the exact one."""
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from tests.facts.test_dims import POINTS, POLYNOMIALS, Tree, _dim, _number
 from xoptim.facts.dims import (

@@ -25,7 +25,7 @@ def test_iteration_ends_before_memory_does(monkeypatch: pytest.MonkeyPatch) -> N
         except StopIteration:
             raise OSError(errno.ENOMEM, "Cannot allocate memory") from None
 
-    monkeypatch.setattr("xoptim.system.memory.mmap.mmap", ask)
+    monkeypatch.setattr("xoptim.system.machine.mmap.mmap", ask)
     elements = with_headroom(range(1 << 20))
     assert next(elements) == 0
     with pytest.raises(MemoryError):

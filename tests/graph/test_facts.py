@@ -2,9 +2,8 @@ import numpy as np
 from onnx import TensorProto
 
 from tests.support import load
-from xoptim.facts.info import UNKNOWN, Info
-from xoptim.graph.definitions import Definitions
-from xoptim.graph.facts import FactTable, can_fold
+from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.graph.facts import Definitions, FactTable, can_fold
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 

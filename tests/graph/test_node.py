@@ -7,7 +7,7 @@ from onnx import AttributeProto, helper, numpy_helper
 
 from tests.support import load, node_of
 from xoptim.facts.attributes import AttributeReference
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 from xoptim.graph.node import Node
 
 

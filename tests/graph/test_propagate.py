@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 from tests.support import load, node_of, parse
 from xoptim.facts.dims import as_integer, fresh, named
 from xoptim.facts.errors import RewriteError
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node

@@ -2,8 +2,8 @@ import pytest
 
 from tests.support import load, node_of, verify
 from xoptim.facts.errors import ModelError
-from xoptim.facts.info import UNKNOWN
-from xoptim.graph.definitions import Definitions
+from xoptim.facts.shapes import UNKNOWN
+from xoptim.graph.facts import Definitions
 from xoptim.graph.node import Node
 from xoptim.graph.order import OrderedNodes
 from xoptim.graph.references import References

@@ -8,7 +8,7 @@ import pytest
 
 import xoptim
 from tests.support import run
-from xoptim.testing.models import parse
+from xoptim.testing.variant import parse
 
 _X = np.array([-1, 2, 3], np.float32)
 

@@ -10,10 +10,9 @@ from xoptim.facts.assumptions import DEFAULTS
 from xoptim.facts.attributes import decode_attribute
 from xoptim.facts.dims import Dim, SymbolicDim, fresh
 from xoptim.facts.dtypes import element_type
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference import FORMULAS
-from xoptim.inference.fallback import infer_with_onnx
-from xoptim.inference.types import type_proto_to_info
+from xoptim.inference.union import infer_with_onnx, type_proto_to_info
 
 Input = Info | np.ndarray | None
 """Facts about an input, or the value of a constant one, or nothing."""
@@ -29,7 +28,7 @@ def array_info(array: np.ndarray) -> Info:
 
 
 class FakeContext:
-    """Implements `xoptim.inference.registry.NodeContext`."""
+    """Implements `xoptim.inference.arguments.NodeContext`."""
 
     def __init__(
         self,

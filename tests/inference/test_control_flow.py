@@ -10,7 +10,7 @@ from tests.inference.context import infer
 from tests.inference.nested import check_model
 from tests.inference.oracle import tensor
 from xoptim.facts.dims import SymbolicDim, fresh, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 
 N, M = named("n"), named("m")
 F32 = np.float32

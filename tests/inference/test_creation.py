@@ -12,7 +12,7 @@ from tests.inference.context import infer
 from tests.inference.oracle import I32, I64, B, F, Fed, check, ints, scalar, tensor, vector
 from xoptim.facts.dims import SymbolicDim, as_integer, ceil_div, dim_max, fresh, named
 from xoptim.facts.dtypes import element_type
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 
 n, m, k = named("n"), named("m"), named("k")
 

@@ -7,7 +7,7 @@ from onnx import TensorProto
 from tests.inference.context import infer
 from tests.inference.oracle import I32, I64, B, F, Given, check, ints, scalar, tensor, vector
 from xoptim.facts.dims import as_integer, broadcast, dim_max, dim_min, fresh, named, opaque
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 
 n, m = named("n"), named("m")
 

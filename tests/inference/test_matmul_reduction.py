@@ -7,7 +7,7 @@ from onnx import TensorProto
 from tests.inference.context import infer
 from tests.inference.oracle import I64, F, Fed, check, ints, scalar, tensor, vector
 from xoptim.facts.dims import dim_max, dim_min, named, opaque
-from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import Info, Shape
 
 n, m, k = named("n"), named("m"), named("k")
 REDUCTIONS = (

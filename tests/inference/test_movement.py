@@ -8,7 +8,7 @@ import pytest
 from tests.inference.context import infer
 from tests.inference.oracle import I64, F, Fed, Given, check, ints, scalar, tensor, vector
 from xoptim.facts.dims import Dim, SymbolicDim, dim_max, dim_min, floor_div, fresh, mod, named
-from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import Info, Shape
 
 n, m, k = named("n"), named("m"), named("k")
 

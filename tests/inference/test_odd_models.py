@@ -8,7 +8,7 @@ import pytest
 
 from tests.inference.context import FakeContext, Input
 from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
-from xoptim.facts.info import UNKNOWN, Container, Info
+from xoptim.facts.shapes import UNKNOWN, Container, Info
 from xoptim.inference import FORMULAS
 
 pytestmark = pytest.mark.slow

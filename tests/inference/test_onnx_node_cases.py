@@ -10,7 +10,7 @@ import pytest
 
 from tests.inference.context import infer_model
 from tests.inference.oracle import check_run
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 
 VALUES_DECIDE = {
     *("BlackmanWindow", "DFT", "HammingWindow", "HannWindow", "ImageDecoder", "MelWeightMatrix", "NonMaxSuppression"),

@@ -10,7 +10,7 @@ from onnx import AttributeProto, TensorProto, numpy_helper
 from tests.inference.context import FakeContext, Input
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dims import SymbolicDim, fresh, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference import FORMULAS
 
 pytestmark = pytest.mark.slow

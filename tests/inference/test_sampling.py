@@ -9,7 +9,7 @@ from onnx import TensorProto
 from tests.inference.context import Input, infer
 from tests.inference.oracle import Fed, Given, check, ints, tensor, vector
 from xoptim.facts.dims import SymbolicDim, named
-from xoptim.facts.info import UNKNOWN, Info, Shape
+from xoptim.facts.shapes import UNKNOWN, Info, Shape
 
 SIZES = ({"n": 2, "h": 9, "w": 14}, {"n": 1, "h": 17, "w": 8})
 N, H, W = named("n"), named("h"), named("w")

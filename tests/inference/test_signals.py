@@ -9,7 +9,7 @@ from onnx import TensorProto
 from tests.inference.context import infer
 from tests.inference.oracle import Fed, Given, check, random_array, tensor
 from xoptim.facts.dims import named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 
 SIZES = ({"n": 2, "l": 40}, {"n": 1, "l": 33})
 N, L = named("n"), named("l")

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 from tests.inference.nested import assert_not_less, check_value, infer_outputs
-from xoptim.facts.info import UNKNOWN, Info
-from xoptim.inference.types import type_proto_to_info
+from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.inference.union import type_proto_to_info
 
 STANDARD = ("", "ai.onnx", "ai.onnx.ml")
 ONNX_IS_WRONG = (

@@ -10,7 +10,7 @@ from tests.inference.context import Input, infer
 from tests.inference.oracle import Fed, Given, check, ints, random_array, tensor
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dims import SymbolicDim, named
-from xoptim.facts.info import UNKNOWN, Info
+from xoptim.facts.shapes import UNKNOWN, Info
 
 SIZES = ({"n": 2, "h": 9, "w": 14}, {"n": 1, "h": 17, "w": 8})
 U8 = TensorProto.UINT8

@@ -9,9 +9,8 @@ from tests.support import parse
 from xoptim.api.optimizing import optimize
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.refusal import Refusal, listening
-from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization
 
 

@@ -10,8 +10,7 @@ import pytest
 from tests.support import load
 from xoptim.evaluate.regions import evaluate_with_onnxruntime
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
 from xoptim.match import GraphView, Node, PatternRewriter
 from xoptim.match.axes import DESCRIBED, Axes, Labels, Operand, axes_of, parameters, rewritten
 

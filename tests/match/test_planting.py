@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, note, settings, strategies as st
 
 from tests.match.brute_force import assignments
 from tests.match.garden import Found, Planted, frozen, plant
@@ -22,8 +21,8 @@ from tests.match.planting import Fixed, Listed, Number, Outside
 from tests.match.rebuilding import build, lowered
 from tests.support import run, types, verify
 from xoptim.api.optimizing import optimize
+from xoptim.engine.engine import all_matches
 from xoptim.engine.events import Event
-from xoptim.engine.find import all_matches
 from xoptim.graph.load import load_model
 from xoptim.match import EasyPatternOptimization, MatchResult, PatternBuilder, PatternRewriter, Symbol
 from xoptim.match.easy import compiled

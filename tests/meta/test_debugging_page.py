@@ -14,7 +14,7 @@ from xoptim.cli.main import run
 from tests.meta.sources import ROOT
 from tests.support import types
 from xoptim.engine.environment import DebugSettings
-from xoptim.scaffold.from_model import pattern_from_model
+from xoptim.scaffold.new_pattern import pattern_from_model
 
 PAGE = (ROOT / "docs" / "debugging.md").read_text(encoding="utf-8")
 SHIPPED = ROOT / "examples" / "models" / "tiny_bert.onnx"

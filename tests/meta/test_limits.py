@@ -10,8 +10,7 @@ import pytest
 from tests.meta.sources import Source, in_one_process, sources
 from xoptim import EasyPatternOptimization, GraphBuilder, installed_patterns
 from xoptim.engine.engine import Engine, Rounds
-from xoptim.engine.rewriting import Rewriting
-from xoptim.engine.run import Optimizer
+from xoptim.engine.run import Optimizer, Rewriting
 
 pytestmark = in_one_process
 

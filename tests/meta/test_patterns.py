@@ -12,11 +12,11 @@ import pytest
 from tests.meta.sources import ROOT, Source, sources
 from xoptim import PatternOptimization, installed_patterns, select
 from xoptim.facts.dtypes import Exactness
-from xoptim.facts.kernels import has_kernel
+from xoptim.facts.operators import has_kernel
 from xoptim.facts.schema import schema
 from xoptim.match.pattern import operator_key
 from xoptim.match.rewrite import PHASES
-from xoptim.testing.models import all_nodes, parse
+from xoptim.testing.variant import all_nodes, parse
 
 BUILT_IN = [cls for cls in installed_patterns().values() if cls.__module__.startswith("xoptim.patterns.")]
 

@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.meta.sources import ROOT
-from tests.reporting.conftest import Visit
-from tests.reporting.conftest import browser as browser
+from tests.reporting.conftest import Visit, browser as browser
 
 CHART = """flowchart TB
     i0([x])

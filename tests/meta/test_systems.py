@@ -107,7 +107,8 @@ def test_what_depends_on_the_system(text: str, count: int) -> None:
 OTHER = """
 import os, signal, sys
 import onnxruntime, xoptim.cli.main as cli
-from xoptim.system import files, memory
+from xoptim.system import files
+from xoptim.system import machine as memory
 missing = {"darwin": ["sched_getaffinity", "copy_file_range"],
     "win32": ["sched_getaffinity", "copy_file_range", "pwrite", "SEEK_DATA", "killpg", "fork"]}
 sys.platform, *words = sys.argv[1:]

@@ -29,7 +29,7 @@ from tests.mutation.search import Wrong, apart, wrong_models
 from xoptim import ValidationOptions
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.facts.dtypes import Exactness
-from xoptim.testing.models import serialized
+from xoptim.testing.variant import serialized
 from xoptim.validate import validate
 
 _PROOF_SECONDS: Final = 60.0

@@ -19,10 +19,9 @@ from xoptim.catalogue.discovery import patterns_of
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import Exactness
 from xoptim.match.rewrite import Rewrite
-from xoptim.testing.models import provider_of, serialized
 from xoptim.testing.perturbations import compare, near_misses
 from xoptim.testing.runtime import RUNTIME, Runtime
-from xoptim.testing.variant import Case, Variant
+from xoptim.testing.variant import Case, Variant, provider_of, serialized
 
 _MODELS: Final = 2
 """Models of one guard, each a near miss of another family."""

@@ -2,11 +2,10 @@ import onnx
 import pytest
 
 from tests.support import load
-from xoptim.facts.kernels import has_kernel
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.operators import has_kernel
 from xoptim.opsets import newest
-from xoptim.opsets.newest import newest_for, newest_that_loads
-from xoptim.opsets.raising import raise_model
+from xoptim.opsets.newest import newest_for, newest_that_loads, raise_model
 
 RELU = "agraph (float[n] x) => (float[n] y) { y = Relu(x) }"
 

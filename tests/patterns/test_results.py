@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import run
 from xoptim import Query, installed_patterns, optimize
-from xoptim.testing.models import optimize_alone, parse
+from xoptim.testing.variant import optimize_alone, parse
 
 PATTERNS = installed_patterns()
 MICROSOFT = (("com.microsoft", 1),)

@@ -2,7 +2,7 @@
 
 import xoptim
 from xoptim.facts.dims import broadcast, dim_min, named
-from xoptim.testing.models import parse
+from xoptim.testing.variant import parse
 
 
 def _operators(text: str, opset: int = 18) -> list[str]:

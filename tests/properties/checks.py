@@ -14,9 +14,9 @@ from xoptim import GraphBuilder, OptimizationOptions, OptimizationReport
 from xoptim.diagnose.each import EachCheck, with_outputs
 from xoptim.facts.schema import WINDOWED
 from xoptim.testing.harness import invalid
-from xoptim.testing.models import all_nodes, serialized
 from xoptim.testing.numbers import FORGETFUL, describe, is_specified
 from xoptim.testing.runtime import RUNTIME
+from xoptim.testing.variant import all_nodes, serialized
 from xoptim.validate import ComparisonRules, ValidationOptions, Value, compare_values, validate
 
 EVERYTHING = "default+onnxruntime"

@@ -1,8 +1,6 @@
 """Moves that follow each other as patterns like them."""
 
-from tests.properties import contractions as c
-from tests.properties import elementwise as e
-from tests.properties import movement as m
+from tests.properties import contractions as c, elementwise as e, movement as m
 from tests.properties.growing import Growing, Move, Value, like, rounded
 
 

@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from tests.properties.checks import fault
 from tests.properties.growing import Drawn
 from tests.properties.strategy import graphs
-from xoptim.testing.models import all_nodes
+from xoptim.testing.variant import all_nodes
 
 _SHRINKING = 60.0
 """Seconds after which what was found is small enough."""

@@ -18,12 +18,20 @@ from onnx import ModelProto, NodeProto, helper
 from tests.properties.growing import Draw, Drawn
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.facts.attributes import decode_attribute
-from xoptim.testing.feeds import Feeds, Range, make_all_feeds
+from xoptim.testing.feeds import Feeds, Range, is_real, make_all_feeds
 from xoptim.testing.harness import invalid
-from xoptim.testing.models import parse
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.values import is_real
-from xoptim.testing.variant import Stored, constants, inferred_types, insert, loosen, nodes_of, set_constant, tensor_input
+from xoptim.testing.variant import (
+    Stored,
+    constants,
+    inferred_types,
+    insert,
+    loosen,
+    nodes_of,
+    parse,
+    set_constant,
+    tensor_input,
+)
 from xoptim.testing.vary_constants import other_value
 
 _MOST: Final = 6

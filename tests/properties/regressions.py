@@ -10,7 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 from tests.properties.growing import Drawn
-from xoptim.testing.models import serialized
+from xoptim.testing.variant import serialized
 
 FOLDER = Path(__file__).parent / "regressions"
 _KEY = "rounding"

@@ -11,8 +11,8 @@ from tests.properties.mutants import Base, Change, Mutant, bases, mutant_of, mut
 from tests.properties.regressions import save
 from tests.support import in_parts, parse
 from xoptim.testing.harness import invalid
-from xoptim.testing.models import serialized
 from xoptim.testing.runtime import RUNTIME
+from xoptim.testing.variant import serialized
 
 MUTANTS, CHUNKS = 400, 8
 """How many models, and in how many parts."""

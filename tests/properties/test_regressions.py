@@ -13,7 +13,7 @@ from tests.properties import checks, hunting
 from tests.properties.growing import Drawn
 from tests.properties.regressions import load, save, saved
 from tests.support import parse
-from xoptim.testing.models import serialized
+from xoptim.testing.variant import serialized
 
 
 @pytest.mark.parametrize("path", saved(), ids=lambda path: path.name)

@@ -28,8 +28,7 @@ from typing import Any, Final
 import onnx
 
 import xoptim
-from benchmarks.process import apart
-from benchmarks.tools import offline
+from benchmarks.tools import apart, offline
 from xoptim.facts.operators import operator_label
 from xoptim.facts.protos import every_node
 

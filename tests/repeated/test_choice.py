@@ -10,9 +10,8 @@ from tests.support import load, parse, run
 from xoptim import optimize
 from xoptim.graph.load import load_model
 from xoptim.repeated import Repeated, choice
-from xoptim.repeated.groups import find_groups
-from xoptim.repeated.sums import Sums
-from xoptim.repeated.weights import stacked_bytes
+from xoptim.repeated.groups import Sums, find_groups
+from xoptim.repeated.writing import stacked_bytes
 
 TWO = "a = {0} b = {1} c = Tanh(a) d = Tanh(b) y = Sum(c, d)"
 

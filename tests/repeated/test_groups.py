@@ -12,9 +12,7 @@ from tests.repeated.towers import STEPS, WIDTH, Sketch
 from tests.support import load
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.repeated.groups import find_groups
-from xoptim.repeated.settings import settings
-from xoptim.repeated.sums import Sums
+from xoptim.repeated.groups import Sums, find_groups, settings
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:

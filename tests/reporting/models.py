@@ -16,10 +16,8 @@ from tests.support import load, parse
 from xoptim import GraphBuilder, OptimizationOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.reporting.drawing import draw
-from xoptim.reporting.facts import ReportSubject, facts_of
-from xoptim.reporting.journal import Journal, Recorder
-from xoptim.reporting.links import link
-from xoptim.reporting.page import render
+from xoptim.reporting.links import Journal, Recorder, link
+from xoptim.reporting.reports import ReportSubject, facts_of, render
 
 BERT = Path(__file__).resolve().parents[2] / "examples" / "models" / "tiny_bert.onnx"
 HOSTILE = "</script><script>alert(1)</script>"

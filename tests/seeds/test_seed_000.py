@@ -1,7 +1,8 @@
 # mypy: disable-error-code="no-any-return"
 """The document about optimization patterns of circuits: a layer is a node, a parameter a constant.
 
-Rules for the inside of a chain are tested in ``tests/dialects/test_chain.py``, strategies in ``tests/engine/test_find.py``.
+Rules for the inside of a chain are tested in ``tests/dialects/test_chain.py``, strategies in
+``tests/engine/test_engine_find.py``.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from tests.engine.rules import chain, events
 from tests.support import load, node_of, parse, same_results, types
 from xoptim import GraphBuilderPatternOptimization, Match, MatchResult, PatternRewriter, optimize
 from xoptim.dialects import ChainPattern, ChainRegistry
-from xoptim.engine.find import match_patterns
+from xoptim.engine.engine import match_patterns
 from xoptim.facts.errors import BudgetError
 
 LAYERS = {"acme": 1}

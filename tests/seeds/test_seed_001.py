@@ -23,7 +23,7 @@ from xoptim import (
     PatternRewriter,
     optimize,
 )
-from xoptim.engine.find import match_patterns
+from xoptim.engine.engine import match_patterns
 from xoptim.match.refusal import Refusal, listening
 
 View = GraphBuilderPatternOptimization

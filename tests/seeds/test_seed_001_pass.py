@@ -7,8 +7,7 @@ from tests.repeated.test_writing import counts, folded
 from tests.repeated.towers import WIDTH, Sketch
 from tests.support import load
 from xoptim.repeated.choice import Choice
-from xoptim.repeated.groups import Group, arrange, find_groups
-from xoptim.repeated.sums import Sums
+from xoptim.repeated.groups import Group, Sums, arrange, find_groups
 
 
 def groups_of(model: onnx.ModelProto) -> list[Group]:

@@ -12,7 +12,7 @@ from xoptim import GraphBuilder, Node, XoptimError, optimize
 from xoptim.api.whole_model import global_rewriter
 from xoptim.dialects import OpRemove, OpSub, PatternSub, local_rewriter
 from xoptim.dialects.local import LocalView
-from xoptim.engine.navigate import ReverseNavigator, TopologicalNavigator
+from xoptim.engine.run import ReverseNavigator, TopologicalNavigator
 
 DOCUMENT = "double[n] x, double[n] y, double[n] z"
 SIMPLE = f"agraph ({DOCUMENT}) => (double[n] a) {{ p = Mul(y, x) q = Div(p, y) r = Div(z, x) s = Mul(q, r) a = Add(z, s) }}"

@@ -19,10 +19,9 @@ from xoptim.match.rewrite import Example, Rewrite
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.testing.feeds import Feeds, Range, make_all_feeds
 from xoptim.testing.harness import contradiction, report
-from xoptim.testing.models import INFERENCE_ERRORS, all_graphs, parse, provider_of, serialized
 from xoptim.testing.numbers import compare, counts, describe
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.variant import rename
+from xoptim.testing.variant import INFERENCE_ERRORS, all_graphs, parse, provider_of, rename, serialized
 from xoptim.validate.session import Value
 
 PatternClass: TypeAlias = "type[Rewrite]"

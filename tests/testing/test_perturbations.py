@@ -8,10 +8,10 @@ import pytest
 from tests.support import run
 from tests.testing import defects
 from xoptim import PatternOptimization
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.testing import check_example, check_near_misses, make_all_feeds, parse
-from xoptim.testing.truth import wrong_facts
+from xoptim.testing.numbers import wrong_facts
 
 FOUND: list[tuple[type[PatternOptimization], set[str]]] = [
     (defects.LooksAgainPattern, {"repeated"}),

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.support import parse
-from xoptim.validate import RunError, Session, ValidationOptions, ValidationReport, search, validate, work
+from xoptim.validate import RunError, Session, ValidationOptions, ValidationReport, reference as search, validate, work
 from xoptim.validate.dims import Sizes, input_specs
 from xoptim.validate.extremes import Ends
 from xoptim.validate.runs import ReferenceRun, RunPlan, run_plan

@@ -22,8 +22,8 @@ from xoptim.validate import (
     ValidationOptions,
     Value,
     resolve_providers,
+    session as session_module,
 )
-from xoptim.validate import session as session_module
 from xoptim.validate.session import session_options
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> '

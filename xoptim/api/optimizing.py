@@ -20,7 +20,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import ProofOptions, located, prove
 from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.options import PrecisionOptions
-from xoptim.reporting.journal import Recorder
+from xoptim.reporting.links import Recorder
 from xoptim.reporting.reports import report_of, subject_of
 from xoptim.tuning.speed import keep_if_not_slower
 from xoptim.validate.errors import DifferentModelError, NotValidatedError, ToleranceError

@@ -13,10 +13,8 @@ from xoptim.facts.errors import ModelError
 from xoptim.graph.assumed import fitting
 from xoptim.graph.save import serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
-from xoptim.preparation.extract import extract_part
-from xoptim.preparation.free import free_batch
-from xoptim.preparation.infer import with_shapes
-from xoptim.preparation.preparation import Preparation, PreparationChanges
+from xoptim.preparation.ports import extract_part
+from xoptim.preparation.preparation import Preparation, PreparationChanges, free_batch, with_shapes
 from xoptim.validate.compare import compare_values
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.options import ValidationOptions

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from xoptim.graph.changes import watching
-from xoptim.graph.model import Model
+from xoptim.graph.model import Model, watching
 from xoptim.match.making import camel_case, pattern_class
 from xoptim.match.rewrite import ModelPass
 from xoptim.optimizing.builder import GraphBuilder

@@ -1,19 +1,190 @@
-"""The work on one model: whether it is done, and otherwise its process."""
+"""The work on one model: whether it is done, by the hash of what its result depends on, and otherwise its process."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import runpy
+import subprocess
+import sys
 import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points, version
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, Literal
 
-from xoptim.batching.key import content_key, inputs_of, sha256, versions
-from xoptim.batching.options import BatchOptions
-from xoptim.batching.process import Ended, run_command
-from xoptim.batching.record import STATUS, Record, Status
-from xoptim.facts.errors import XoptimError
-from xoptim.system.processes import end_text
+from xoptim.batching.record import STATUS, BatchOptions, Record, Status
+from xoptim.catalogue.discovery import GROUP
+from xoptim.engine.environment import read_environment
+from xoptim.facts.errors import ModelError, XoptimError
+from xoptim.graph.data_file import external_files
+from xoptim.graph.load import read_proto
+from xoptim.system.machine import end_text, end_this_process, kill_group, limit_data, own_group
+
+GRACE: Final = 5.0
+"""Seconds between the request to end, after which temporary files are removed, and the end."""
+
+
+def end_with_parent() -> None:
+    """End this process when standard input ends."""
+    while True:
+        with suppress(OSError):
+            if os.read(0, 1):  # not sys.stdin, whose lock may be held when the interpreter ends
+                continue
+        end_this_process()
+        time.sleep(GRACE)
+        os._exit(1)
+
+
+def main(words: Sequence[str]) -> None:
+    """Run the command of a line that begins with a number of bytes of private memory, 0 for no limit.
+
+    The command takes the limit into account when it chooses how to validate a model.
+    """
+    limit, *command = words
+    if int(limit):
+        limit_data(int(limit), for_good=True)
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    sys.argv[1:] = command
+    runpy.run_module("xoptim", run_name="__main__", alter_sys=True)
+
+
+# -P: no module of the current folder hides one of Python or of a package.
+# Not -m: Python warns that the package has imported the module before.
+COMMAND: Final = (sys.executable, "-P", "-c", "import sys; from xoptim.batching.job import main; main(sys.argv[1:])")
+_PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
+_LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended."""
+
+    code: int  # exit code; minus the number of a signal that ended it
+    out: str  # standard output
+    err: str  # the end of standard error
+    seconds: float  # its time
+    cut_off: Literal["", "timeout", "not needed"] = ""  # why it was ended from outside, empty when nothing ended it
+
+
+def run_command(
+    words: Sequence[str], *, timeout: float | None, memory: int | None, is_needed: Callable[[], bool] = lambda: True
+) -> Ended:
+    """Run a command line of ``xopt`` in a process, and wait for its end.
+
+    The process is ended after ``timeout`` seconds, or when ``is_needed``, which is asked several times a second, returns False.
+    It may reserve ``memory`` bytes of private memory.
+    """
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        held, lifeline = os.pipe()  # its end tells the child that this process has ended
+        try:
+            process = subprocess.Popen(
+                [*COMMAND, str(memory or 0), *words],
+                stdin=held,
+                stdout=out,
+                stderr=err,
+                **own_group(),  # Ctrl-C reaches this process only, which ends the others
+            )
+            try:
+                cut_off = _wait(process, None if timeout is None else began + timeout, is_needed)
+            finally:
+                _end(process)
+        finally:
+            os.close(held)
+            os.close(lifeline)
+        return Ended(process.returncode, _text(out), _text(err, _LAST), time.monotonic() - began, cut_off)
+
+
+def _wait(
+    process: subprocess.Popen[bytes], deadline: float | None, is_needed: Callable[[], bool]
+) -> Literal["", "timeout", "not needed"]:
+    """Wait until the process ends, or until it has to be ended; returns why."""
+    while True:
+        left = _PERIOD if deadline is None else min(_PERIOD, deadline - time.monotonic())
+        try:
+            process.wait(max(left, 0))
+            return ""
+        except subprocess.TimeoutExpired:
+            if not is_needed():
+                return "not needed"
+            if deadline is not None and time.monotonic() >= deadline:
+                return "timeout"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that still runs, and those that it started; first by a request, so that it removes temporary files."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+            return
+        kill_group(process)
+        process.wait()
+
+
+def _text(stream: IO[bytes], last: int | None = None) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0 if last is None else max(size - last, 0))
+    return stream.read().decode(errors="replace")
+
+
+def versions() -> dict[str, str]:
+    """The versions of the programs that determine a result: packages of patterns (xoptim among them), onnx, onnxruntime."""
+    packs = {entry.dist.name: entry.dist.version for entry in entry_points(group=GROUP) if entry.dist is not None}
+    return dict(sorted({**packs, "onnx": version("onnx"), "onnxruntime": version("onnxruntime")}.items()))
+
+
+def inputs_of(model: Path) -> list[Path]:
+    """The files of a model: its own, and the existing files of its external data.
+
+    A model that cannot be read has its own file only: the command reports the reason.
+    """
+    try:
+        data = external_files(read_proto(model), model.parent)
+    except (ModelError, MemoryError, RecursionError):
+        data = []
+    return [model, *data]
+
+
+def content_key(inputs: Iterable[Path], options: BatchOptions) -> str:
+    """The hash of the content of files, of the options that determine the result, and of the versions.
+
+    The limit of memory counts, since models that do not fit are validated otherwise. Raises OSError when a file cannot be read.
+    """
+    debug = read_environment()
+    parts: list[Any] = [
+        versions(),
+        [*options.arguments],
+        options.memory_limit,
+        [*debug.drop, debug.keep, debug.step],
+        [sha256(path) for path in inputs],
+        [[str(path), *_contents(path)] for path in options.files],
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """The hash of the content of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _contents(path: Path) -> Iterator[str]:
+    """The hash of a file, or the names and hashes of the files in a folder; nothing when there is neither."""
+    if path.is_file():
+        yield sha256(path)
+    for place, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            yield os.path.relpath(os.path.join(place, name), path)
+            yield sha256(Path(place, name))
+
 
 _ERROR: Final = "xopt: error: "
 _WARNING: Final = "xopt: warning: "

@@ -1,18 +1,216 @@
-"""``xoptim.batch``: optimize many models, here or on the workers of a Dask cluster."""
+"""``xoptim.batch``: optimize the models of a batch here or on a Dask cluster, and publish results one by one."""
 
+import glob
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
 
-from xoptim.batching.job import Attempt, Job, perform
-from xoptim.batching.key import versions
-from xoptim.batching.listing import find_models
-from xoptim.batching.options import BatchOptions
-from xoptim.batching.record import BatchError, BatchReport, Step
-from xoptim.batching.store import Store
+from xoptim.batching.job import Attempt, Job, perform, versions
+from xoptim.batching.record import BatchError, BatchOptions, BatchReport, Record, Step
+from xoptim.graph.save import replace_file
+from xoptim.system.files import move, try_lock
+
+RESULTS: Final = "results.jsonl"
+_OWN: Final = ".xopt-batch"
+"""Folder for the lock, and for the attempts of a run."""
+_ATTEMPTS: Final = 10
+"""Attempts to lock the folder: a process that a killed run was just starting holds the lock for a moment."""
+_PAUSE: Final = 0.1
+
+
+class Store:
+    """The folder of a batch, an absolute path, open for one run: another run that opens it meanwhile raises.
+
+    Processes write into the folder `workspace` only. `publish` moves their files into place and adds the record, so that a file
+    is never written by two attempts. A model has one line in ``results.jsonl`` when no run is open; a line that is added
+    while a run is open replaces an earlier one of that result.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.records: dict[str, Record] = {}
+        self._lock = -1
+        self._workspace: Path | None = None
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of this run, in which each attempt has a folder of its own."""
+        assert self._workspace is not None
+        return self._workspace
+
+    def __enter__(self) -> Self:
+        own = self.folder / _OWN
+        own.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(own / "lock", self.folder)
+        for left in own.glob("run-*"):  # of runs that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        self._workspace = Path(tempfile.mkdtemp(prefix="run-", dir=own))
+        self.records = _read(self.folder / RESULTS)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        shutil.rmtree(self.workspace, ignore_errors=True)
+        _write(self.folder / RESULTS, self.records)
+        os.close(self._lock)
+
+    def publish(self, attempt: Attempt) -> Record:
+        """Move the files of an attempt into place, weights before the model that refers to them, and add its record.
+
+        Files of an earlier result that the model no longer has are removed, so that files and records agree. They stay when the
+        model could not even be read (a share that is not mounted, a worker with other versions): it may be unchanged.
+        """
+        if attempt.was_done:
+            return attempt.record
+        record = attempt.record
+        before = self.records.get(record.output)
+        if before is not None and not record.key:
+            record = replace(record, written=before.written)
+        try:
+            self._move(attempt)
+        except (OSError, BatchError) as error:
+            record = replace(record, status="failed", error=f"cannot write the result: {error}", written={})
+        for name in {} if before is None else before.written.keys() - record.written.keys():
+            with suppress(OSError):
+                (self.folder / name).unlink()
+        self.records[record.output] = record
+        with (self.folder / RESULTS).open("a", encoding="utf-8") as stream:
+            stream.write(f"{record.to_line()}\n")
+        if attempt.folder is not None:
+            shutil.rmtree(attempt.folder, ignore_errors=True)
+        return record
+
+    def _move(self, attempt: Attempt) -> None:
+        if attempt.folder is None:
+            return
+        place = (self.folder / attempt.record.output).parent
+        inputs = {os.path.realpath(path) for path in attempt.inputs}
+        for name in attempt.files:
+            if os.path.realpath(place / name) in inputs:
+                raise BatchError(f"{str(place / name)!r} holds weights of the model")
+        place.mkdir(parents=True, exist_ok=True)
+        for name in attempt.files:
+            move(attempt.folder / name, place / name)
+
+
+def _locked(path: Path, output: Path) -> int:
+    """A handle that locks a file until it is closed or the process ends.
+
+    Raises `BatchError` when another process has locked it.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    for _ in range(_ATTEMPTS):
+        if try_lock(handle):
+            return handle
+        time.sleep(_PAUSE)
+    os.close(handle)
+    raise BatchError(f"another batch writes into {str(output)!r}")
+
+
+def _read(path: Path) -> dict[str, Record]:
+    """The records of a file by their result, the last one of each; lines that are cut off are left out."""
+    found: dict[str, Record] = {}
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+            with suppress(ValueError):
+                record = Record.from_line(line)
+                found[record.output] = record
+    _write(path, found)  # a line that is added must not continue one that was cut off
+    return found
+
+
+def _write(path: Path, records: Mapping[str, Record]) -> None:
+    """Write records, a line each, in order of their results; the file is complete at any time."""
+    replace_file(path, "".join(f"{record.to_line()}\n" for _, record in sorted(records.items())).encode())
+
+
+_SUFFIX: Final = ".onnx"
+"""Beginning of the suffixes of models: ``.onnx``, and the text forms ``.onnxtxt``, ``.onnxtext`` and ``.onnxjson``."""
+
+
+def find_models(source: str | Path | Sequence[str | Path], output: Path) -> dict[str, Path]:
+    """The models that a source names, by the path of their result relative to the folder of the batch, in order.
+
+    Raises `BatchError` when there is no model, when two have one result, or when a result would replace a model.
+
+    Args:
+        source: a folder, which is searched with the folders in it (hidden ones excepted); a pattern of paths such as
+            ``models/**/*.onnx``; a text file with a path a line (``#`` begins a comment), relative to the current folder; or
+            the paths of models. Folders and patterns do not find what is in ``output``.
+        output: the folder of the batch.
+    """
+    if isinstance(source, (str, Path)):
+        base, paths = _found(str(source), output)
+    else:
+        base, paths = _listed([Path(path) for path in source])
+    if not paths:
+        raise BatchError(f"there is no model in {str(source)!r}")
+    models: dict[str, Path] = {}
+    for path in paths:
+        absolute = Path(os.path.abspath(path))
+        if not absolute.is_relative_to(base):
+            raise BatchError(f"{str(path)!r} is outside {str(base)!r}; name the models by a pattern without '..' after '*'")
+        name = _result_of(absolute.relative_to(base)).as_posix()
+        if name in models:
+            raise BatchError(f"{str(models[name])!r} and {str(path)!r} have the same result, {name!r}")
+        models[name] = path
+    originals = {os.path.realpath(path) for path in paths}
+    for name, path in models.items():
+        if os.path.realpath(output / name) in originals:
+            raise BatchError(f"the result of {str(path)!r} would replace a model; write into another folder")
+    return models
+
+
+def _found(source: str, output: Path) -> tuple[Path, list[Path]]:
+    """The folder to which the results are relative, and the models."""
+    path = Path(source)
+    if path.is_dir():
+        return Path(os.path.abspath(path)), sorted(_walked(path, output))
+    if path.is_file():
+        return _listed([path] if path.suffix.startswith(_SUFFIX) else _lines(path))
+    if not glob.has_magic(source):
+        raise BatchError(f"{source!r} is neither a folder, nor a file that lists models, nor a pattern such as 'models/*.onnx'")
+    fixed = list(path.parts[: next(index for index, part in enumerate(path.parts) if glob.has_magic(part))])
+    found = [Path(text) for text in glob.glob(source, recursive=True)]
+    own = os.path.realpath(output)
+    inside = [path for path in found if path.is_file() and not Path(os.path.realpath(path.parent)).is_relative_to(own)]
+    return Path(os.path.abspath(Path(*fixed))), sorted(inside)
+
+
+def _walked(folder: Path, output: Path) -> Iterator[Path]:
+    own = os.path.realpath(output)
+    for place, folders, names in os.walk(folder):
+        inside = Path(place)
+        folders[:] = [n for n in folders if not n.startswith(".") and os.path.realpath(inside / n) != own]
+        yield from (inside / n for n in names if not n.startswith(".") and Path(n).suffix.startswith(_SUFFIX))
+
+
+def _lines(path: Path) -> list[Path]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BatchError(f"cannot read a list of models from {str(path)!r}: {error}") from error
+    return [Path(line) for line in lines if line and not line.startswith("#")]
+
+
+def _listed(paths: list[Path]) -> tuple[Path, list[Path]]:
+    """The innermost folder around all of these models, and the models, each once."""
+    if not paths:
+        return Path.cwd(), []
+    base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    return Path(base), list({os.path.abspath(path): path for path in paths}.values())
+
+
+def _result_of(path: Path) -> Path:
+    return path.with_suffix(_SUFFIX) if path.suffix.startswith(_SUFFIX) else path.with_name(f"{path.name}{_SUFFIX}")
+
 
 PATIENCE = "30s"
 """Time in which a scheduler has to answer."""
@@ -26,8 +224,7 @@ def run_on(scheduler: str, jobs: Sequence[Job]) -> Generator[Attempt]:
     Dask is not installed, or no scheduler answers.
     """
     try:
-        from dask.distributed import Client
-        from dask.distributed import as_completed as completed
+        from dask.distributed import Client, as_completed as completed
     except ImportError as error:
         raise BatchError(f"a scheduler needs dask.distributed, which xoptim[fleet] installs: {error}") from error
     try:

@@ -1,12 +1,12 @@
 """Measurements: how long models run side by side, what loading them takes, and which operators take the time."""
 
-from xoptim.bench.loading import Loading as Loading
-from xoptim.bench.measure import bench as bench
+from xoptim.bench.measure import OperatorTime as OperatorTime, bench as bench, profile as profile
 from xoptim.bench.options import BenchOptions as BenchOptions
-from xoptim.bench.profile import OperatorTime as OperatorTime
-from xoptim.bench.profile import profile as profile
-from xoptim.bench.report import BenchReport as BenchReport
-from xoptim.bench.report import ModelTimes as ModelTimes
-from xoptim.bench.rounds import Interval as Interval
-from xoptim.bench.rounds import Ratio as Ratio
-from xoptim.bench.rounds import ratio_of as ratio_of
+from xoptim.bench.rounds import (
+    BenchReport as BenchReport,
+    Interval as Interval,
+    ModelTimes as ModelTimes,
+    Ratio as Ratio,
+    ratio_of as ratio_of,
+)
+from xoptim.bench.subjects import Loading as Loading

@@ -1,6 +1,10 @@
-"""The models of a benchmark as files, and the values that they run on."""
+"""The models of a benchmark as files, the values that they run on, and what loading takes, in a process of its own."""
 
+import pickle
+import subprocess
+import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +19,52 @@ from xoptim.graph.assumed import noted
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
+from xoptim.system.machine import resident_size
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
+
+_CHILD = "from xoptim.bench.subjects import main; main()"
+
+
+class Loading(NamedTuple):
+    """Time and memory to load a model."""
+
+    seconds: float  # to make a session from the file
+    # Bytes by which the process has grown after loading and one run, ``None`` where the system does not report them (not
+    # Linux). Memory of a GPU is not counted
+    memory: int | None
+
+
+def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, Value]) -> Loading:
+    """Load a model in a new process and run it once.
+
+    In a process that has loaded another model before, the figures depend on it: libraries are loaded, and memory is reused.
+    Raises `LoadError` when onnxruntime cannot load or run the model.
+    """
+    task = pickle.dumps((model, settings, dict(feeds)))
+    done = subprocess.run([sys.executable, "-c", _CHILD], input=task, capture_output=True, check=False)
+    if done.returncode or not done.stdout:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise LoadError(f"{str(model)!r} cannot be loaded in a process of its own: {last[0]}")
+    return Loading(*pickle.loads(done.stdout))
+
+
+def main() -> None:
+    """Measure what standard input describes; write the figures to standard output."""
+    model, settings, feeds = pickle.load(sys.stdin.buffer)
+    resolve_providers(settings.providers)  # loads the libraries, which all sessions share
+    before = resident_size()
+    start = time.perf_counter()
+    session = Session(model, settings)
+    seconds = time.perf_counter() - start
+    session.runner(feeds)()
+    after = resident_size()
+    memory = None if before is None or after is None else max(0, after - before)
+    sys.stdout.buffer.write(pickle.dumps((seconds, memory)))
+
 
 Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"
 

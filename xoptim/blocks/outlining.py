@@ -5,9 +5,8 @@ from typing import Final
 
 import onnx
 
-from xoptim.blocks.block import Block, Result
+from xoptim.blocks.block import Block, Links, Result
 from xoptim.blocks.finding import Repetition, find_blocks
-from xoptim.blocks.links import Links
 from xoptim.blocks.scopes import BlockNames
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph

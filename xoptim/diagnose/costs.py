@@ -18,9 +18,8 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
-from xoptim.validate.memory import MemoryNeed
 from xoptim.validate.sized import SizedModel, evaluated
-from xoptim.validate.work import operations
+from xoptim.validate.work import MemoryNeed, operations
 
 _DEFAULT: Final = 1
 """Size of an open dimension for which none is given."""

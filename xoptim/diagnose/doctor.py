@@ -11,10 +11,9 @@ from onnx import TensorProto, helper
 
 from xoptim.catalogue.discovery import GROUP, installed_patterns
 from xoptim.engine.index import defect_of
-from xoptim.facts.kernels import operators_served
+from xoptim.facts.operators import operators_served
 from xoptim.match.pattern import PatternOptimization
-from xoptim.system.memory import available_memory
-from xoptim.system.processor import instructions
+from xoptim.system.machine import available_memory, instructions
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.session import Session, SessionSettings, ort
 

@@ -16,7 +16,7 @@ from xoptim.diagnose.explanation import (
     locate,
     plain,
 )
-from xoptim.engine.applier import Applier
+from xoptim.engine.engine import Applier
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import UnknownPatternError, XoptimError
 from xoptim.facts.operators import operator_label
@@ -26,9 +26,8 @@ from xoptim.graph.node import Node
 from xoptim.graph.walk import readers
 from xoptim.match.easy import EasyPatternOptimization
 from xoptim.match.lines import attribute_line, class_line, error_line
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.refusal import READ_ELSEWHERE, Refusal, listening
-from xoptim.match.result import MatchResult
 from xoptim.match.rewrite import ModelPass, Rewrite
 from xoptim.match.view import GraphBuilderPatternOptimization
 

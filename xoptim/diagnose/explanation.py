@@ -12,12 +12,14 @@ import numpy as np
 
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
-from xoptim.facts.info import Info
 from xoptim.facts.operators import operator_label
-from xoptim.facts.words import counted as counted  # for the command
-from xoptim.facts.words import meant as meant
-from xoptim.facts.words import similar as similar
-from xoptim.facts.words import suggestion
+from xoptim.facts.shapes import Info
+from xoptim.facts.words import (
+    counted as counted,  # for the command
+    meant as meant,
+    similar as similar,
+    suggestion,
+)
 from xoptim.graph.constants import constant_array, is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model

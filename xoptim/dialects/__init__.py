@@ -1,7 +1,6 @@
 """Other ways to write a pattern: chains, rules in text, tuples, functions; all lowered onto the matcher."""
 
-from xoptim.dialects.chain import ChainPattern
-from xoptim.dialects.chain_rules import ChainRegistry
+from xoptim.dialects.chain import ChainPattern, ChainRegistry
 from xoptim.dialects.local import local_rewriter
 from xoptim.dialects.shortcuts import OpRemove, OpSub, PatternSub
 

@@ -9,9 +9,8 @@ from xoptim.graph.node import Node
 from xoptim.match.easy import connect
 from xoptim.match.lines import calling_frame
 from xoptim.match.making import camel_case, is_copy, pattern_class
-from xoptim.match.pattern import PatternOptimization, Returned
+from xoptim.match.pattern import MatchResult, PatternOptimization, Returned
 from xoptim.match.refusal import Refusal, listener
-from xoptim.match.result import MatchResult
 from xoptim.match.view import GraphBuilderPatternOptimization, PatternRewriter
 
 Rewritten: TypeAlias = "str | Sequence[str | None] | bool | None"

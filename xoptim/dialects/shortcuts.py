@@ -10,8 +10,8 @@ import numpy as np
 from xoptim.facts.dims import Dim, is_anonymous
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype
 from xoptim.facts.errors import Declined
-from xoptim.facts.info import Shape
 from xoptim.facts.schema import attribute_names, schema
+from xoptim.facts.shapes import Shape
 from xoptim.match.create import make_node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.lines import calling_frame

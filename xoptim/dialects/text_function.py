@@ -13,9 +13,8 @@ import onnx
 from onnx import AttributeProto
 
 from xoptim.dialects.filters import known_filters, misused
-from xoptim.facts.attributes import AttributeReference, decode_attribute
+from xoptim.facts.attributes import MOVED, AttributeReference, decode_attribute
 from xoptim.facts.errors import TextRuleError
-from xoptim.facts.moved import MOVED
 from xoptim.facts.protos import standard_domain
 
 _HEADER = '<ir_version: 10, opset_import: ["" : 18]> rules () => () {}\n'

@@ -1,12 +1,15 @@
-"""The events of an optimization, as one stream for the log, statistics, dumps and progress bars."""
+"""The events of an optimization, and what listens: log, statistics, limits, dumps, progress bars, ``PATTERNNOREMOVE``."""
 
 import logging
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, get_args
 
+from xoptim.facts.errors import BudgetError
 from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.refusal import Refusal
 from xoptim.match.rewrite import Rewrite
@@ -143,3 +146,122 @@ def show_log() -> None:
         logger.addHandler(handler)
     if logger.getEffectiveLevel() > logging.INFO:
         logger.setLevel(logging.INFO)
+
+
+REWRITES_PER_RESULT = 40
+"""Number of times that the producer of a result may be replaced by no fewer nodes; beyond it, patterns undo each other."""
+GROWTH = 10
+"""A graph with this many times its first number of nodes plus a thousand is taken to grow without end."""
+ROUNDS_PER_NODE = 40
+"""Rounds that a graph may take for each of its nodes and a hundred more: a bound for all other endless loops."""
+_ACTORS: dict[EventKind, str] = {"applied": "pattern {}", "round": "cleaning", "timed": "step {}"}
+"""The actor that changed the model before an event, by kind of event."""
+_NOTHING = {"instances": 0, "match_index": 0, "tried": 0, "added": 0, "removed": 0, "exit_point": ""}
+"""All rows have the same columns, so that sums and maxima can always be computed."""
+
+
+class Statistics:
+    """Listens to the events of an optimization and records rows of statistics.
+
+    Each row is a dictionary with ``pattern`` (``match_NAME``, ``apply_NAME``, or a step such as ``constant_folding``),
+    ``iteration``, ``time_in`` (seconds), ``instances``, ``match_index``, ``tried`` (nodes), ``added``, ``removed`` (0 where
+    they do not apply), and ``exit_point`` (the condition that refused most matches; empty unless refusals are events).
+    """
+
+    kinds: ClassVar[tuple[EventKind, ...]] = ("timed", "tried", "refused", "applied", "round")
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._exits: Counter[tuple[str, str]] = Counter()
+        self._rewriting: defaultdict[int, float] = defaultdict(float)
+        """Seconds of the rewrites of a round, by its number."""
+
+    def __call__(self, event: Event) -> None:
+        """Record an event."""
+        name = event.pattern
+        if event.kind == "timed":
+            self._row(name, event, removed=event.count)
+        elif event.kind == "tried":
+            self._row(f"match_{name}", event, instances=event.count, tried=event.tried, exit_point=self._exit(name))
+        elif event.kind == "refused" and event.refusal is not None:
+            self._exits[name, event.refusal.exit_point] += 1
+        elif event.kind == "applied" and event.application is not None:
+            self._rewriting[event.iteration] += event.seconds
+            number, added, removed = event.application.number, len(event.added), len(event.removed)
+            self._row(f"apply_{name}", event, instances=event.count, match_index=number, added=added, removed=removed)
+        elif event.kind == "round":
+            self._row("iteration", event)
+            self._row("insert_and_remove_nodes", replace(event, seconds=self._rewriting[event.iteration]))
+
+    def _row(self, name: str, event: Event, **known: Any) -> None:
+        self.rows.append({"pattern": name, "iteration": event.iteration, "time_in": event.seconds, **_NOTHING, **known})
+
+    def _exit(self, pattern: str) -> str:
+        mine = [(count, point) for (name, point), count in self._exits.items() if name == pattern]
+        return max(mine)[1] if mine else ""
+
+
+class Budgets:
+    """Listens to the events of an optimization.
+
+    Raises `BudgetError` when the optimization would not end; the message names patterns.
+    """
+
+    kinds: ClassVar[tuple[EventKind, ...]] = ("applied", "round")
+
+    def __init__(self) -> None:
+        self._rewritten: Counter[tuple[Graph, str]] = Counter()
+        self._last: dict[tuple[Graph, str], str] = {}
+        self._rounds: Counter[Graph] = Counter()
+        self._sizes: dict[Graph, int] = {}
+        self._counts: Counter[str] = Counter()
+
+    def __call__(self, event: Event) -> None:
+        """Count an event."""
+        if event.kind == "applied":
+            self._count_results(event)
+        elif event.kind == "round" and event.source is not None:
+            self._count_round(event.source, event.nodes)
+
+    def _count_results(self, event: Event) -> None:
+        name, application = event.pattern, event.application
+        self._counts[name] += 1
+        if application is None or not application.given:
+            return
+        for result in [(application.graph, output) for node in event.added for output in node.output if output]:
+            other, self._last[result] = self._last.get(result, name), name
+            if len(event.added) >= len(event.removed):
+                self._rewritten[result] += 1
+                if self._rewritten[result] > REWRITES_PER_RESULT:
+                    if other == name:
+                        raise BudgetError(f"pattern {name} keeps rewriting {result[1]!r}; leave it out (--drop {name})")
+                    who = f"patterns {other} and {name} keep"
+                    raise BudgetError(f"{who} rewriting {result[1]!r} in turn; leave one of them out (--drop {name})")
+
+    def _count_round(self, graph: Graph, nodes: int) -> None:
+        self._rounds[graph] += 1
+        rounds, first = self._rounds[graph], self._sizes.setdefault(graph, nodes)
+        if nodes > GROWTH * (first + 1000) or rounds > ROUNDS_PER_NODE * (first + 100):
+            busiest = max(self._counts, key=lambda name: self._counts[name], default="some patterns")
+            raise BudgetError(f"no end after {rounds} rounds and {nodes} nodes; try without {busiest} (--drop)")
+
+
+class Guard:
+    """Listens to an optimization; raises BudgetError when no graph defines the named result any longer."""
+
+    kinds: ClassVar[tuple[EventKind, ...]] = tuple(_ACTORS)
+
+    def __init__(self, model: Model, name: str) -> None:
+        self._model = model
+        self._name = name
+        self._was_there = self._is_there()
+
+    def __call__(self, event: Event) -> None:
+        """Check that the result still exists, after an event that may have removed it."""
+        is_there = self._is_there()
+        if self._was_there and not is_there:
+            raise BudgetError(f"PATTERNNOREMOVE: {_ACTORS[event.kind].format(event.pattern)} removes result {self._name!r}")
+        self._was_there = is_there
+
+    def _is_there(self) -> bool:
+        return any(graph.defines(self._name) for graph in self._model.graphs())

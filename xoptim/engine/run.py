@@ -1,28 +1,282 @@
-"""Optimize a model by a list of passes; the loop of patterns is in one of them."""
+"""Optimize a model by a list of passes: those that run others, the loop of patterns in one of them, and navigators."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple
 
 from xoptim.blocks.outlining import Outline
-from xoptim.engine.events import show_log
-from xoptim.engine.listeners import Statistics
-from xoptim.engine.navigate import grades_of
+from xoptim.catalogue.selection import Item, select
+from xoptim.engine.engine import Applier, Engine
+from xoptim.engine.events import Statistics, show_log
+from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.options import OptimizationOptions
-from xoptim.engine.rewriting import Rewriting, Settle
 from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
-from xoptim.facts.dtypes import Exactness
+from xoptim.facts.dtypes import GRADES, Exactness
+from xoptim.graph.graph import Graph
 from xoptim.graph.load import check_imports, collection_paused
-from xoptim.graph.model import Model
-from xoptim.match.rewrite import ModelPass
+from xoptim.graph.model import Model, watching
+from xoptim.graph.node import Node
+from xoptim.match.making import checked
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import PHASES, ModelPass, Rewrite, Step
 from xoptim.opsets.newest import RaiseOperatorSet
-from xoptim.passes.assumed import NoteAssumptions
-from xoptim.passes.cleanup import DropUnreadResults, DropUnusedInputs, RemoveIdentities, RemoveInitializers, RemoveUnused
+from xoptim.passes.cleanup import (
+    DropUnreadResults,
+    DropUnusedInputs,
+    NoteProducts,
+    RemoveIdentities,
+    RemoveInitializers,
+    RemoveUnused,
+    inner_first,
+    rounds_elsewhere,
+    stored_operands,
+)
 from xoptim.passes.fold import FoldConstants, WriteExpanded
 from xoptim.passes.growth import NoteGrowth, growth_of
-from xoptim.passes.guards import RemoveGuards, WriteGuards
+from xoptim.passes.guards import NoteAssumptions, RemoveGuards, WriteGuards
 from xoptim.passes.merge import MergeInitializers, MergeNodes
-from xoptim.passes.products import NoteProducts, rounds_elsewhere, stored_operands
+
+
+class Navigator(ModelPass):
+    """Visits each node once, and immediately applies the first pattern that matches there.
+
+    It visits subgraphs too, inner ones first. A new node is visited in the same walk only if it comes after the next node
+    to be visited, and nodes that are made there are not, so that every walk ends. Nodes that replace the visited one are left
+    to the next walk: the optimizer repeats a navigator as long as anything changes.
+
+    Args:
+        *patterns: names, classes or instances of patterns.
+        name: its name; made of its kind and the names of the patterns when empty.
+        **metadata: class attributes of `Rewrite`, such as ``phase``. The exactness is the weakest of the patterns unless given.
+
+    Raises:
+        TypeError: when there is no pattern, or one of them is a pass.
+        UnknownPatternError: when a name is not known.
+    """
+
+    is_step = True  # its patterns are reported as in the rounds of the optimizer
+    backwards: ClassVar[bool] = False
+
+    def __init__(self, *patterns: Item, name: str = "", **metadata: Any) -> None:
+        found: dict[str, PatternOptimization] = {}
+        for each in (rewrite for item in patterns for rewrite in select(item)):
+            if not isinstance(each, PatternOptimization):
+                raise TypeError(f"{each.name()} rewrites whole models: it cannot be applied at a node")
+            found[each.name()] = each
+        if not found:
+            raise TypeError(f"a {type(self).__name__} needs patterns to apply")
+        self.patterns = tuple(found.values())
+        title = name or f"{type(self).__name__.removesuffix('Navigator')}{''.join(found)}"
+        weakest = max((p.exactness for p in self.patterns), key=GRADES.index)
+        given = {"exactness": weakest, **checked(type(self), metadata)}
+        # Name and metadata belong to the instance: unlike other rewrites, instances of this class differ.
+        vars(self).update(given, name=partial(str, title))
+
+    def run(self, model: Model) -> int:
+        """Visit the nodes of a model once, with default options and without other passes; returns the number of rewrites."""
+        state = State(model, OptimizationOptions())
+        model.listeners.append(state.worklist)
+        try:
+            return self.run_in(model, state)
+        finally:
+            model.listeners.remove(state.worklist)
+
+    def run_in(self, model: Model, state: State) -> int:
+        """Visit the nodes of a model once, as a part of an optimization; returns the number of rewrites."""
+        return sum(self._walk_graph(Applier(graph, state)) for graph in inner_first(model))
+
+    def _walk_graph(self, applier: Applier) -> int:
+        graph = applier.graph
+        index = index_of(tuple(p for p in self.patterns if applier.state.is_usable(p, graph.opsets.get("", 0))), ())
+        if not index.anchors_in(graph):
+            return 0
+        queue = list(graph.nodes if self.backwards else reversed(graph.nodes))
+        """The nodes to be visited, the next one last."""
+        new: list[Node] = []
+        count = 0
+        with watching(graph.model) as changes:
+            while queue or new:
+                node, is_new = self._next(graph, queue, new)
+                if node is None:
+                    break
+                changes.inserted_nodes.clear()
+                if _rewrite_at(applier, index, node):
+                    count += 1
+                    following = None if is_new else _last_left(graph, queue)
+                    if following is not None:
+                        added = [n for n in changes.added_nodes if n.graph is graph]
+                        new += [n for n in added if self._is_before(following, n)]
+        return count
+
+    def _next(self, graph: Graph, queue: list[Node], new: list[Node]) -> tuple[Node | None, bool]:
+        """The next node, and whether it was added during the walk."""
+        new[:] = [node for node in new if node.graph is graph]
+        following = _last_left(graph, queue)
+        if new:
+            first = max(new, key=lambda n: n.label) if self.backwards else min(new, key=lambda n: n.label)
+            if following is None or self._is_before(first, following):
+                new.remove(first)
+                return first, True
+        return (queue.pop() if following is not None else None), False
+
+    def _is_before(self, first: Node, second: Node) -> bool:
+        return first.label > second.label if self.backwards else first.label < second.label
+
+
+class TopologicalNavigator(Navigator):
+    """A `Navigator` that visits the producer of a result before its consumers."""
+
+
+class ReverseNavigator(Navigator):
+    """A `Navigator` that visits the consumers of a result before its producer."""
+
+    backwards = True
+
+
+def grades_of(rewrites: Iterable[Rewrite], counts: Container[str]) -> list[Exactness]:
+    """Exactness of the rewrites that were applied, by navigators too."""
+    found = [rewrite.exactness for rewrite in rewrites if rewrite.name() in counts]
+    for navigator in rewrites:
+        if isinstance(navigator, Navigator):
+            found += grades_of(navigator.patterns, counts)
+    return found
+
+
+def _last_left(graph: Graph, queue: list[Node]) -> Node | None:
+    """The last node of a queue that is still in the graph; removed nodes at its end are dropped."""
+    while queue and queue[-1].graph is not graph:
+        queue.pop()
+    return queue[-1] if queue else None
+
+
+def _rewrite_at(applier: Applier, index: PatternIndex, node: Node) -> bool:
+    """Apply the first pattern that matches at a node, if any does."""
+    for number in index.candidates(applier.graph, {node: 0}):
+        pattern = index.patterns[number]
+        with applier.state.refusals(pattern):
+            if applier.apply_at(pattern, node):
+                return True
+        if node.graph is not applier.graph:
+            break
+    return False
+
+
+ALTERNATIONS = 8
+"""Maximal number of alternations of rewriting with folding and merging; no known model needs more than a few."""
+_TOGETHER = ("canonicalize", "specialize")
+"""Phases whose patterns reach a common fixed point, unless a pass runs between them."""
+
+
+class Settle(Step):
+    """Folds, with the passes that help it, and merges until nothing changes."""
+
+    title = ""  # the passes in it are timed
+    requires = ensures = ()  # they are checked for each of the passes
+
+    def __init__(self, passes: Sequence[ModelPass], merging: Sequence[ModelPass]) -> None:
+        self.passes = passes
+        self.merging = merging
+
+    def run_in(self, model: Model, state: State) -> int:
+        """Run the passes; returns the number of changes."""
+        total = 0
+        while True:
+            settled = run_passes(self.passes, model, state)
+            merged = run_passes(self.merging, model, state)
+            total += settled + merged
+            # A result may fit into the model after merging, and subgraphs read what is folded around them.
+            if not merged and not (settled and has_bodies(model)):
+                return total
+
+
+class Stage(NamedTuple):
+    """Passes, and the patterns that are active after them: of their phase and of all earlier phases."""
+
+    passes: list[ModelPass]
+    patterns: list[PatternOptimization]
+
+
+class Rewriting(Step):
+    """Runs the rewrites of a selection, given in the order in which they run, phase by phase, until nothing changes."""
+
+    title = ""
+
+    def __init__(self, rewrites: Iterable[Rewrite], cleaning: Sequence[ModelPass], settle: Settle) -> None:
+        self.stages = staged(rewrites)
+        self.cleaning = cleaning
+        self.settle = settle
+
+    def run_in(self, model: Model, state: State) -> int:
+        """Clean and rewrite a model; returns the number of changes.
+
+        Raises `BudgetError` when patterns undo each other.
+        """
+        engine = Engine(model, state)
+        total = self._clean(model, state)
+        for _ in range(ALTERNATIONS):
+            total += self._run_stages(engine)
+            # Rewriting a graph may leave something to clean in the graphs around it, and in its subgraphs.
+            cleaned = self._clean(model, state) if state.options.max_iter < 0 and has_bodies(model) else 0
+            total += cleaned
+            if not cleaned:
+                break
+        return total
+
+    def _clean(self, model: Model, state: State) -> int:
+        return run_passes((*self.cleaning, self.settle), model, state)
+
+    def _run_stages(self, engine: Engine) -> int:
+        """Run the stages, and again as long as the passes of the selection have something new to see."""
+        first = next((place for place, stage in enumerate(self.stages) if stage.passes), len(self.stages))
+        total = 0
+        for _ in range(ALTERNATIONS):
+            changes = [self._run_stage(stage, engine) for stage in self.stages]
+            total += sum(changes)
+            if not any(changes[first:]) or engine.state.options.max_iter >= 0:
+                break
+        return total
+
+    def _run_stage(self, stage: Stage, engine: Engine) -> int:
+        """Run the passes of a stage, then its patterns to a fixed point with folding and merging; returns the changes."""
+        model, state = engine.model, engine.state
+        total = run_passes(stage.passes, model, state)
+        if total:
+            run_passes([self.settle], model, state)
+        changed = engine.run(stage.patterns)
+        total += changed
+        for _ in range(ALTERNATIONS):
+            settled = run_passes([self.settle], model, state) if changed else 0
+            changed = engine.confirm()
+            total += changed + settled
+            if not changed:
+                break
+        return total
+
+
+def staged(rewrites: Iterable[Rewrite]) -> list[Stage]:
+    """The rewrites of a selection as stages, in the order in which they run."""
+    stages: list[Stage] = []
+    active: list[PatternOptimization] = []
+    of_phase: dict[str, Stage] = {phase: Stage([], []) for phase in PHASES}
+    for rewrite in rewrites:
+        stage = of_phase[rewrite.phase]
+        if isinstance(rewrite, PatternOptimization):
+            stage.patterns.append(rewrite)
+        elif isinstance(rewrite, ModelPass):
+            stage.passes.append(rewrite)
+    for phase, (passes, patterns) in of_phase.items():
+        active = [*active, *patterns]
+        if stages and not passes and (phase in _TOGETHER or not patterns):
+            passes = stages.pop().passes
+        stages.append(Stage(passes, active))
+    return stages
+
+
+def has_bodies(model: Model) -> bool:
+    """Whether a model has subgraphs."""
+    return any(graph.owner is not None for graph in model.graphs())
+
 
 STEPS: Final[Mapping[str, type[ModelPass]]] = {
     "constant_folding": FoldConstants,

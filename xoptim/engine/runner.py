@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 
-from xoptim.engine.applier import PASSED_ON, TAG
+from xoptim.engine.engine import PASSED_ON, TAG
 from xoptim.engine.events import Application
 from xoptim.engine.state import State
 from xoptim.facts.errors import XoptimError
-from xoptim.graph.changes import Changes, watching
-from xoptim.graph.model import Model
-from xoptim.match.contract import Condition, unmet
-from xoptim.match.rewrite import ModelPass
+from xoptim.graph.model import Changes, Model, watching
+from xoptim.match.rewrite import Condition, ModelPass, unmet
 
 
 def run_passes(passes: Iterable[ModelPass], model: Model, state: State) -> int:

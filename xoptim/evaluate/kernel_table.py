@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from xoptim.facts.moved import MOVED
+from xoptim.facts.attributes import MOVED
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.evaluate import movement  # noqa: F401 - fills the table, as the module of arithmetic does
-from xoptim.evaluate.arithmetic import divisor_is_safe
+from xoptim.evaluate import kernels  # noqa: F401 - fills the table
 from xoptim.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
+from xoptim.evaluate.kernels import divisor_is_safe
 from xoptim.facts import dtypes
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import inner_graphs

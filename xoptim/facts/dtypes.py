@@ -5,8 +5,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto
-from onnx import TensorProto as T
+from onnx import TensorProto, TensorProto as T
 
 Exactness: TypeAlias = Literal["exact", "rounding", "finite", "approximate"]
 """Exactness of a rewrite: bit-identical, equal up to rounding (a zero may change its sign), equal up to rounding while no

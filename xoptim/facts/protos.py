@@ -6,10 +6,9 @@ from typing import Any, Final, TypeVar
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import DecodeError
-from google.protobuf.message import Message as AnyMessage
+from google.protobuf.message import DecodeError, Message as AnyMessage
 
-from xoptim.system.memory import require_memory
+from xoptim.system.machine import require_memory
 
 Message = TypeVar("Message", onnx.ModelProto, onnx.GraphProto)
 Element = TypeVar("Element")

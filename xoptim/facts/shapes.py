@@ -1,9 +1,92 @@
-"""Arithmetic on axes and shapes, for all operators."""
+"""Facts about one result, arithmetic on axes and shapes, and operators that treat shapes alike."""
+
+from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
-from xoptim.facts.dims import broadcast
-from xoptim.facts.info import Shape
+from xoptim.facts.dims import Dim, broadcast
+
+Shape: TypeAlias = tuple[Dim, ...]
+Container: TypeAlias = Literal["", "sequence", "optional", "map", "sparse", "opaque"]
+
+
+@dataclass(slots=True, eq=True)
+class Info:
+    """Facts about one result. Treat it as immutable: the same object is shared by many results."""
+
+    dtype: int = 0  # element type, a value of ``onnx.TensorProto.DataType``; 0 when unknown
+    # One entry per axis, an ``int`` or a symbolic dimension; ``None`` when even the rank is unknown. There is no "unknown
+    # dimension": a fresh anonymous symbol takes its place
+    shape: Shape | None = None
+    # Elements, in row-major order, of an integer tensor of rank 0 or 1 that holds dimensions or positions (each an ``int`` or
+    # a symbolic expression); ``None`` when unknown or not of interest
+    data: tuple[Dim, ...] | None = None
+    container: Container = ""  # ``""`` for a dense tensor, else the kind of value that wraps or replaces it
+    element: Info | None = None  # facts about the items of a sequence or about the content of an optional
+    # Serialized ``onnx.TypeProto`` of the kinds that the other fields cannot express (maps, sparse, opaque)
+    type_proto: bytes | None = None
+
+    @property
+    def rank(self) -> int | None:
+        """Number of axes, ``None`` when unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...] | None:
+        """The shape when every axis is an ``int``, else ``None``."""
+        if self.shape is None or not all(type(d) is int for d in self.shape):
+            return None
+        return self.shape  # type: ignore[return-value]
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether this is a dense tensor (of known or unknown type)."""
+        return self.container == ""
+
+
+UNKNOWN = Info()
+
+BROADCASTING: Final = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "Where", "And", "Or", "Xor", "Equal", "Greater"),
+    *("GreaterOrEqual", "Less", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
+)
+"""All operands broadcast to the shape of the result (since operator set 8)."""
+
+STRETCHING: Final = frozenset((*BROADCASTING, "PRelu"))
+"""At least one operand is broadcast to the shape of the result: the slopes of PRelu are, its first operand is not."""
+
+ELEMENTWISE: Final = frozenset(
+    (
+        *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Cast", "Ceil", "Celu", "Clip", "Cos"),
+        *("Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log"),
+        *("Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh"),
+        *("Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu"),
+    )
+)
+"""The result has the shape of the first operand, each element comes from the one in its place; bounds are numbers."""
+
+POSITIONAL: Final = frozenset(("Acos", "Asin", "Atan", "Cos", "Log", "Mish", "Sin", "Softplus"))
+"""Elementwise operators that onnxruntime rounds differently at the end of a tensor, which vector instructions do not reach."""
+
+SHAPE_KEEPING: Final = ELEMENTWISE | {
+    *("BatchNormalization", "CastLike", "CumSum", "Dropout", "GroupNormalization", "Hardmax", "InstanceNormalization"),
+    *("LayerNormalization", "LogSoftmax", "LpNormalization", "LRN", "MeanVarianceNormalization", "PRelu", "RMSNormalization"),
+    *("DequantizeLinear", "QuantizeLinear", "ReverseSequence", "ScatterElements", "ScatterND", "Softmax", "Trilu"),
+}
+"""The first result has the shape of the first operand."""
+
+REDUCTIONS: Final = (
+    *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
+    *("ReduceSum", "ReduceSumSquare"),
+)
+"""Some axes of the first operand are reduced to one number each; the axes are an attribute or the second operand."""
+
+MOVING: Final = frozenset(
+    ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+)
+"""The elements of the results are elements of the first operand."""
 
 
 def normalized(axis: int | None, rank: int) -> int | None:

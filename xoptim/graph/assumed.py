@@ -8,8 +8,8 @@ import onnx
 from xoptim.facts.assumptions import ENTRY, Assumptions, SizeFact, dimension
 from xoptim.facts.dims import ALL_SIZES, LARGEST_SIZE, Dim, SymbolicDim, is_anonymous, named, substitute
 from xoptim.facts.errors import AssumptionError
-from xoptim.facts.info import Info
 from xoptim.facts.protos import fed_inputs, replace_items
+from xoptim.facts.shapes import Info
 
 logger = logging.getLogger("xoptim")
 

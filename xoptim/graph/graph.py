@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import onnx
 
 from xoptim.facts.errors import RewriteError
-from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.schema import may_own_graphs, version_to_import
-from xoptim.graph.definitions import Definitions
-from xoptim.graph.facts import FactTable
+from xoptim.facts.shapes import UNKNOWN, Info
+from xoptim.graph.facts import Definitions, FactTable
 from xoptim.graph.names import Names
 from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.order import OrderedNodes

@@ -1,11 +1,11 @@
-"""Load protobufs into a `Model`."""
+"""Load protobufs into a `Model`; exporters name the axes of each input, and the model tells which must be equal."""
 
 import gc
 import graphlib
 import heapq
 import logging
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,21 +15,99 @@ from onnx import AttributeProto, GraphProto
 
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dim_formulas import size_in
-from xoptim.facts.dims import substitute
+from xoptim.facts.dims import Dim, substitute
 from xoptim.facts.errors import AssumptionError, ModelError
-from xoptim.facts.info import Info
 from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_texts, with_headroom
 from xoptim.facts.schema import KNOWN_DOMAINS, may_own_graphs
+from xoptim.facts.shapes import Info
+from xoptim.facts.symbolic import SymbolicDim, bounds, is_nonnegative, named
 from xoptim.graph.assumed import assumed_info, assumed_sizes, check_fit, noted, open_sizes
-from xoptim.graph.equal_sizes import equal_sizes, with_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model, call_domain
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.walk import around, owner_in, readers
-from xoptim.inference.types import type_proto_to_info
+from xoptim.graph.walk import around, owner_in, readers, reads
+from xoptim.inference.union import type_proto_to_info
+
+
+def equal_sizes(graph: Graph) -> dict[str, Dim]:
+    """The names of sizes of a main graph that can only be equal to others, or to a number, with these."""
+    order = {name: place for place, name in enumerate(_declared(graph))}
+    found: dict[str, Dim] = {}
+    differing = [(node, pair) for node in graph.nodes for pair in _pairs(graph, node) if pair[0] is not pair[1]]
+    needed = _needed(graph) if differing else ()
+    for node, pair in differing:
+        first, second = (substitute(dim, found) for dim in pair) if found else pair
+        solved = _solved(first - second, order) if node in needed else None
+        if solved is not None:
+            known = _known(*solved)
+            found = {each: substitute(dim, known) for each, dim in found.items()} | known
+    return found
+
+
+def _known(symbol: SymbolicDim, size: Dim) -> dict[str, Dim]:
+    """A size in place of a symbol; the limits of both hold for either, where the size is a symbol too."""
+    if not isinstance(size, SymbolicDim) or not size.is_symbol:
+        return {str(symbol): size}
+    (least, most), (low, high) = bounds(symbol), bounds(size)
+    limits = [each for each in (least, low) if each is not None], [each for each in (most, high) if each is not None]
+    met = (max(limits[0]), min(limits[1]))
+    if met == (low, high) or met[0] > met[1]:
+        return {str(symbol): size}
+    both = named(str(size), met)
+    return {str(symbol): both, str(size): both}
+
+
+def with_sizes(info: Info, sizes: Mapping[str, Dim]) -> Info:
+    """The facts with sizes in place of names."""
+    if not info.is_tensor or info.shape is None:
+        return info
+    return Info(info.dtype, tuple(substitute(dim, sizes) for dim in info.shape), info.data)
+
+
+def _declared(graph: Graph) -> dict[str, None]:
+    """The names of the sizes of the inputs, in order."""
+    dims = (dim for info in graph.declared_inputs.values() if info.is_tensor for dim in info.shape or ())
+    return {str(dim): None for dim in dims if isinstance(dim, SymbolicDim) and dim.is_symbol and not dim.is_anonymous}
+
+
+def _pairs(graph: Graph, node: Node) -> Iterator[tuple[Dim, Dim]]:
+    """The inner sizes of the factors of a product."""
+    if node.domain or node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2:
+        return
+    a, b = (graph.info_of(name).shape for name in node.input[:2])
+    if not a or not b:
+        return
+    if node.op_type == "MatMul":
+        yield a[-1], b[-2] if len(b) > 1 else b[0]
+    elif len(a) == len(b) == 2:
+        yield a[0 if node.get_attribute("transA", 0) else 1], b[1 if node.get_attribute("transB", 0) else 0]
+
+
+def _solved(difference: Dim, order: Mapping[str, int]) -> tuple[SymbolicDim, Dim] | None:
+    """A symbol and the size for which a difference is 0: the last of the names of inputs for which there is one."""
+    names = difference.symbols & order.keys() if isinstance(difference, SymbolicDim) else ()
+    if isinstance(difference, int) or len(names) != len(difference.symbols):  # another size is computed from values
+        return None
+    for name in sorted(names, key=lambda each: -order[each]):
+        symbol = difference.symbol(name)
+        for size in () if symbol is None else (symbol - difference, symbol + difference):
+            if symbol is not None and is_nonnegative(size) and (isinstance(size, int) or name not in size.symbols):
+                return symbol, size
+    return None
+
+
+def _needed(graph: Graph) -> set[Node]:
+    """The nodes on which outputs depend: others may be left out by the runtime."""
+    names, needed = set(graph.outputs), set[Node]()
+    for node in reversed(list(graph.nodes)):
+        if not names.isdisjoint(node.output):
+            needed.add(node)
+            names.update(reads(node))
+    return needed
+
 
 logger = logging.getLogger("xoptim")
 

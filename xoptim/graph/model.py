@@ -1,6 +1,7 @@
-"""The model: the main graph, the local functions, and the other fields of a model, which are kept unchanged."""
+"""The model: the main graph, the local functions, other fields, which are kept unchanged; and the record of changes."""
 
 from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.schema import KNOWN_DOMAINS
 from xoptim.graph.graph import Graph
 from xoptim.graph.names import Names
-from xoptim.graph.node import LOCAL
+from xoptim.graph.node import LOCAL, Node
 from xoptim.graph.references import Listener
 
 UNLISTED_SINCE = 4
@@ -108,3 +109,52 @@ class Model:
             self._node_names = Names()
             self._node_names.used.update(node.name for graph in self.graphs() for node in graph.nodes)
         return self._node_names
+
+
+class Changes:
+    """Listens to a model and records the changes to it: their number, the node that changed first, and nodes added and removed.
+
+    Some of the ``inserted_nodes`` may have been removed since.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: Node | None = None
+        self.inserted_nodes: dict[Node, None] = {}
+        self.removed_nodes: list[Node] = []
+
+    def inserted(self, node: Node) -> None:
+        """A node was added."""
+        self._count(node)
+        self.inserted_nodes[node] = None
+
+    def removed(self, node: Node) -> None:
+        """A node was taken out."""
+        self._count(node)
+        if node not in self.inserted_nodes:
+            self.removed_nodes.append(node)
+
+    def touched(self, node: Node) -> None:
+        """The inputs of a node, or the readers of its results, changed."""
+        self._count(node)
+
+    def _count(self, node: Node) -> None:
+        self.count += 1
+        if self.first is None:
+            self.first = node
+
+    @property
+    def added_nodes(self) -> list[Node]:
+        """Nodes that were added and are still in the model."""
+        return [node for node in self.inserted_nodes if node.graph is not None]
+
+
+@contextmanager
+def watching(model: Model) -> Iterator[Changes]:
+    """Record the changes to a model while the block runs."""
+    changes = Changes()
+    model.listeners.append(changes)
+    try:
+        yield changes
+    finally:
+        model.listeners.remove(changes)

@@ -1,24 +1,155 @@
-"""Infer facts about results: of a whole graph after loading, and of the nodes that a rewrite creates."""
+"""Infer facts about results: the node as formulas read it, a whole graph, new nodes, subgraphs that never run."""
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import deepcopy
+from typing import Any, Final
 
+import numpy as np
 import onnx
 
-from xoptim.facts.dims import Dim, before_wrapping, is_anonymous, upper_bound
+from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, SymbolicDim, before_wrapping, fresh, is_anonymous, upper_bound
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import Declined, RewriteError, XoptimError
-from xoptim.facts.info import UNKNOWN, Info, Shape
 from xoptim.facts.protos import with_headroom
-from xoptim.graph.context import GraphNodeContext
+from xoptim.facts.shapes import UNKNOWN, Info, Shape
+from xoptim.graph.constants import EvaluationView
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around, reads
-from xoptim.inference.fallback import infer_with_onnx
 from xoptim.inference.registry import FORMULAS
-from xoptim.inference.types import type_proto_to_info
+from xoptim.inference.union import INTEGERS, infer_with_onnx, is_refused, type_proto_to_info
+
+_MOST_NODES: Final = 16  # whose shapes are inferred from one constant
+_MOST_ELEMENTS: Final = 1024  # of a constant that is read for this
+
+
+def is_refused_with(graph: Graph, values: Mapping[str, Tensor]) -> bool:
+    """Whether a runtime would refuse to load the model if ``values``, some results of a graph, were stored (or read instead).
+
+    In a graph that is not a subgraph, all nodes run, so that only nodes of its subgraphs may fail, and nodes that run with a
+    shape that runtimes refuse to load.
+    """
+    if any(_is_unsolvable(reader, name, value) for name, value in values.items() for reader in graph.consumers(name)):
+        return True
+    pending = dict.fromkeys(_readers(graph, values))
+    facts = {name: value.info() for name, value in values.items()} if pending else {}
+    for _ in range(_MOST_NODES):
+        node = min(pending, key=lambda reader: reader.label, default=None)
+        if node is None:
+            return False
+        del pending[node]
+        if node.graph is not None and not node.bodies:
+            refused, results = _infer(node.graph, node, facts, values)
+            if refused or _is_impossible_resize(node, values):
+                return True
+            facts |= {name: info for name, info in zip(node.output, results, strict=False) if name and info is not None}
+            pending |= dict.fromkeys(_readers(node.graph, node.output))
+    return False
+
+
+def _readers(graph: Graph, names: Iterable[str]) -> Iterator[Node]:
+    """The nodes of subgraphs that read some results of a graph."""
+    for name in names:
+        yield from graph.captures(name)
+        yield from () if graph.parent is None else graph.consumers(name)
+
+
+def _is_unsolvable(node: Node, name: str, shape: Tensor) -> bool:
+    """Whether a Reshape has to solve for an axis beside one that it leaves empty; onnxruntime does so at run time only."""
+    reads = node.op_type == "Reshape" and not node.domain and node.input[1] == name and node.attribute.get("allowzero", 0)
+    return bool(reads) and {0, -1} <= set(shape.numpy().ravel().tolist())
+
+
+def _is_impossible_resize(node: Node, values: Mapping[str, Tensor]) -> bool:
+    """Whether the kernel of a Resize refuses a stored scale or size when the model is loaded."""
+    if node.op_type not in ("Resize", "Upsample") or node.domain:
+        return False
+    numbers = [values[name].numpy() for name in node.input[1:] if name in values and values[name].size]
+    return any(not (each > 0).all() for each in numbers[-1:])
+
+
+def _infer(graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[str, Tensor]) -> tuple[bool, list[Info | None]]:
+    def constant(index: int) -> np.ndarray[Any, Any] | None:
+        name = node.input[index]
+        tensor = values.get(name) or graph.tensor(name)
+        return None if tensor is None or tensor.size > _MOST_ELEMENTS else tensor.numpy()
+
+    inputs = [facts.get(name) or graph.info_of(name) if name else None for name in node.input]
+    return is_refused(node.to_proto(), graph.opsets.get(node.domain, 0), inputs, constant)
+
+
+READ_LIMIT = 1 << 16
+"""Constants of more bytes than this are not read to infer shapes."""
+EXTERNAL_READ_LIMIT = 1 << 12
+"""The same for constants in external files."""
+
+InferBody = Callable[[Graph, "Sequence[Info | None] | None"], "list[Info]"]
+
+
+class GraphNodeContext(EvaluationView):
+    """Implements `xoptim.inference.arguments.NodeContext`; made once per node."""
+
+    __slots__ = ("_infer_body", "_names", "_seen_bodies", "graph", "inputs")
+
+    def __init__(self, graph: Graph, node: Node, infer_body: InferBody) -> None:
+        super().__init__(node, graph.opsets.get(node.domain, 0))
+        self.graph = graph
+        info_of = graph.info_of
+        self.inputs: Sequence[Info | None] = [info_of(name) if name else None for name in node.input]
+        self._names = node.input
+        self._infer_body = infer_body
+        self._seen_bodies: set[str] | None = None
+
+    def input(self, index: int) -> Info | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Value of a constant input, ``None`` when it is not constant or too large to be read for its shape."""
+        if index >= len(self._names) or not self._names[index]:
+            return None
+        tensor = self.graph.tensor(self._names[index])
+        if tensor is None or tensor.nbytes > (EXTERNAL_READ_LIMIT if tensor.is_external else READ_LIMIT):
+            return None
+        return tensor.numpy()
+
+    def data(self, index: int) -> tuple[Dim, ...] | None:
+        info = self.input(index)
+        return None if info is None or info.dtype not in INTEGERS else info.data
+
+    def ints(self, index: int) -> list[int] | None:
+        data = self.data(index)
+        if data is not None:
+            numbers = [d for d in data if type(d) is int]
+            return numbers if len(numbers) == len(data) else None
+        value = self.constant(index)
+        if value is None or value.dtype.kind not in "iu":
+            return None
+        return [int(v) for v in value.ravel()]
+
+    def fresh(self, *, nonnegative: bool = True) -> SymbolicDim:
+        return fresh(nonnegative=nonnegative, limits=SIZES if self.assumes("addressable") else ALL_SIZES)
+
+    def assumes(self, word: str) -> bool:
+        return self.graph.model.assumptions.has(word)
+
+    def body(self, name: str, inputs: Sequence[Info | None] | None = None) -> list[Info]:
+        """Facts about the outputs of a subgraph, empty when there is no such subgraph."""
+        body = self.node.bodies.get(name)
+        if body is None:
+            return []
+        if self._seen_bodies is None:
+            self._seen_bodies = set()
+        self._seen_bodies.add(name)
+        return self._infer_body(body, inputs)
+
+    def unseen_bodies(self) -> Mapping[str, Graph]:
+        """Subgraphs that no formula has inferred."""
+        seen = self._seen_bodies or ()
+        return {name: body for name, body in self.node.bodies.items() if name not in seen}
+
 
 logger = logging.getLogger("xoptim")
 _STANDARD = ("", "ai.onnx.ml")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import Shape
 from xoptim.graph.constants import is_constant
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

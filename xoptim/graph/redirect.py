@@ -3,8 +3,7 @@
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import check_results, refine, refresh, spread_constness
-from xoptim.graph.unreached import is_refused_with
+from xoptim.graph.propagate import check_results, is_refused_with, refine, refresh, spread_constness
 from xoptim.graph.walk import is_visible, move_after, readers, reads
 
 

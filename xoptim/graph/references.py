@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Protocol
 
 from xoptim.facts.errors import ModelError
-from xoptim.graph.definitions import Definitions
+from xoptim.graph.facts import Definitions
 from xoptim.graph.node import Node
 from xoptim.graph.order import OrderedNodes
 

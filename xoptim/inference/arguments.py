@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xoptim.facts.attributes import moved
 from xoptim.facts.dims import Dim
-from xoptim.facts.info import Info, Shape
-from xoptim.facts.moved import moved
+from xoptim.facts.shapes import Info, Shape
 from xoptim.inference.registry import NodeContext, Results, infers
 
 _MOST_AXES = 1024

@@ -5,13 +5,11 @@ from collections.abc import Callable, Sequence
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, dim_max
-from xoptim.facts.info import UNKNOWN, Info
-from xoptim.facts.shapes import normalized
+from xoptim.facts.shapes import UNKNOWN, Info, normalized
 from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, scalar, shape_of
-from xoptim.inference.broadcasting import agree
+from xoptim.inference.binary import agree
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import Invariant, common, item_of
-from xoptim.inference.values import values
+from xoptim.inference.union import Invariant, common, item_of, values
 
 
 @infers("If")

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from xoptim.facts.dims import Dim, SymbolicDim
-from xoptim.facts.info import Info
+from xoptim.facts.shapes import Info
 
 Results: TypeAlias = Sequence[Info | None]
 

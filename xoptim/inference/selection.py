@@ -6,11 +6,23 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, product
-from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import normalized
+from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.values import dimension, valued, values
+from xoptim.inference.union import dimension, valued, values
+
+
+@shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")
+def gather_block_quantized(ctx: NodeContext, data: Shape | None, indices: Shape | None) -> Shape | None:
+    """As Gather, with the type of the scales; 8-bit data holds 8 / ``bits`` numbers per element of the last axis."""
+    if not data or indices is None:
+        return None
+    axis, kind = normalized(integer(ctx, "gather_axis", 0), len(data)), dtype_of(ctx.input(0))
+    bits = integer(ctx, "bits", 4)
+    if axis is None or bits not in (2, 4, 8) or not kind:
+        return fresh_shape(ctx, len(data) + len(indices) - 1)
+    dims = (*data[:-1], data[-1] * (8 // bits if kind == TensorProto.UINT8 else 1))
+    return (*dims[:axis], *indices, *dims[axis + 1 :])
 
 
 @infers("Gather")

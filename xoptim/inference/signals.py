@@ -3,8 +3,7 @@
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, floor_div
-from xoptim.facts.info import Info, Shape
-from xoptim.facts.shapes import normalized
+from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.inference.arguments import dim_of, integer, known, scalar, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 

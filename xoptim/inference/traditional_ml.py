@@ -6,7 +6,7 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.info import Info, Shape
+from xoptim.facts.shapes import Info, Shape
 from xoptim.inference.arguments import dtype_of, integers, known, natural, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
 

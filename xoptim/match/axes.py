@@ -17,12 +17,10 @@ from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
-from xoptim.facts.info import Shape
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS, Shape
 from xoptim.graph.node import Node
-from xoptim.match.moved import AT_RUN_TIME
-from xoptim.match.view import GraphBuilderPatternOptimization as GraphView
-from xoptim.match.view import PatternRewriter
+from xoptim.match.create import AT_RUN_TIME
+from xoptim.match.view import GraphBuilderPatternOptimization as GraphView, PatternRewriter
 
 Labels = tuple[int, ...]
 

@@ -1,18 +1,153 @@
-"""Make nodes from the arguments of patterns and builders."""
+"""Make nodes from the arguments of patterns and builders, and local functions that patterns define and call."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import onnx
+from onnx import AttributeProto
 
+from xoptim.facts.attributes import AttributeReference, Moved, moved
 from xoptim.facts.dtypes import is_float, is_integer, numpy_dtype, type_name
+from xoptim.facts.errors import Declined
+from xoptim.facts.protos import opset_versions, standard_domain
 from xoptim.facts.schema import float_attributes, schema
-from xoptim.graph.constants import store
+from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
+from xoptim.graph.load import load_function
+from xoptim.graph.model import call_domain
 from xoptim.graph.node import Node
-from xoptim.match.moved import adapted
+from xoptim.graph.propagate import infer_graph
+
+AT_RUN_TIME = AttributeReference("", AttributeProto.UNDEFINED)
+"""Marks a value that is present but only known when the model runs."""
+
+
+def read_moved(graph: Graph, node: Node, name: str) -> Any:
+    """Value of an attribute that may have become an input: a list, a number, ``None`` when absent, or `AT_RUN_TIME`."""
+    operand = moved(node.op_type, name, node.opset) if not node.domain else None
+    if operand is None:
+        return node.get_attribute(name)
+    if len(node.input) <= operand.place or not node.input[operand.place]:
+        return None
+    array = constant_array(graph, node.input[operand.place])
+    if array is None or (operand.is_single and array.size != 1):
+        return AT_RUN_TIME
+    if operand.is_single:
+        return array.reshape(-1)[0].item()
+    return [int(v) for v in array.ravel()]
+
+
+def adapted(graph: Graph, op_type: str, inputs: list[str], attributes: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """Inputs and attributes of a new node in the form that the operator set of the graph requires."""
+    opset = graph.opsets.get("", 0)
+    written: dict[str, Any] = {}
+    inputs = list(inputs)
+    for name, value in attributes.items():
+        operand = moved(op_type, name, opset)
+        if operand is None:
+            written[name] = value
+            continue
+        inputs += [""] * (operand.place + 1 - len(inputs))
+        given = isinstance(value, str)
+        inputs[operand.place] = value if given else store(graph, name, _array(graph, inputs[0], value, operand))
+    return inputs, written
+
+
+def _array(graph: Graph, first: str, value: Any, operand: Moved) -> np.ndarray:
+    if operand.holds != "number":
+        return np.atleast_1d(np.asarray(value, dtype=np.int64))
+    dtype = graph.info_of(first).dtype
+    return np.asarray(value, dtype=numpy_dtype(dtype) if dtype else np.float32)
+
+
+Key = tuple[str, str, str]
+DOMAIN = "xoptim.local"
+"""Domain of functions whose definition has none."""
+_LEAST_IR_VERSION = 8
+
+
+def define_function(edit: Edit, definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
+    """Add a local function to an edit, unless the model already has the same function.
+
+    Returns the function as it is in the model. Its name differs from the one in the definition when that is taken.
+
+    Args:
+        edit: of the graph in which the function will be called.
+        definition: the function, or its text in ONNX's syntax: ``<domain: "acme"> f <alpha> (x) => (y) { ... }``, where the
+            header may be omitted. Operator sets that it does not import come from the graph.
+
+    Raises:
+        Declined: when the model's file format has no functions; when the graph is part of a function of the same domain (a
+            pattern would otherwise match again inside the function that it made); or when a function would call itself.
+        onnx.parser.ParseError: when the text is not a function.
+    """
+    model, graph = edit.model, edit.target
+    if model.ir_version < _LEAST_IR_VERSION:
+        raise Declined(f"local functions need version {_LEAST_IR_VERSION} of the file format")
+    wanted = _complete(_parsed(definition), graph)
+    taken = {function.key: function for function in (*model.functions, *edit.functions)}
+    name, number = wanted.name, 0
+    while (known := taken.get((call_domain(wanted.domain), wanted.name, wanted.overload))) is not None:
+        if known.proto == wanted:
+            _check_no_recursion(edit, known.key)
+            return known.proto
+        number += 1
+        wanted.name = f"{name}_{number}"
+    function = load_function(model, wanted)
+    _check_no_recursion(edit, function.key, function.body)
+    infer_graph(function.body)
+    edit.functions.append(function)
+    return wanted
+
+
+def _parsed(definition: onnx.FunctionProto | str) -> onnx.FunctionProto:
+    if isinstance(definition, onnx.FunctionProto):
+        return deepcopy(definition)
+    header = "" if definition.lstrip().startswith("<") else f'<domain: "{DOMAIN}", opset_import: []>'
+    parsed: onnx.FunctionProto = onnx.parser.parse_function(header + definition)
+    return parsed
+
+
+def _complete(function: onnx.FunctionProto, graph: Graph) -> onnx.FunctionProto:
+    """Import the operator sets of the nodes, in the versions of the graph."""
+    function.domain = function.domain or DOMAIN
+    imported = set(opset_versions(function.opset_import))
+    for node in function.node:
+        domain = standard_domain(node.domain)
+        if not domain:
+            node.ClearField("domain")  # the parser sets it, the exporter of constants does not: runs must not differ
+        if domain not in imported:
+            imported.add(domain)
+            function.opset_import.append(onnx.helper.make_opsetid(domain, graph.opsets.get(domain, 1)))
+    return function
+
+
+def _check_no_recursion(edit: Edit, called: Key, body: Graph | None = None) -> None:
+    """Check that a call in a graph does not lead back to the function that the graph is part of."""
+    root = edit.target
+    while root.parent is not None:
+        root = root.parent
+    bodies = {function.key: function.body for function in (*edit.model.functions, *edit.functions)}
+    caller = next((key for key, found in bodies.items() if found is root), None)
+    if caller is None:
+        return
+    if caller[0] == called[0]:
+        raise Declined(f"functions of domain {caller[0]!r} may not call each other")
+    if body is not None:
+        bodies[called] = body
+    pending, seen = [called], {called}
+    while pending:
+        key = pending.pop()
+        if key == caller:
+            raise Declined(f"function {caller[1]!r} would call itself")
+        nodes = (node for graph in bodies[key].all_graphs() for node in graph.nodes)
+        pending += {(node.domain, node.op_type, node.overload) for node in nodes} & bodies.keys() - seen
+        seen.update(pending)
+
 
 if TYPE_CHECKING:
     from xoptim.match.ops import BuilderOps

@@ -1,7 +1,7 @@
 """The nearest miss of an attempt that failed: the same steps run once more, for a listener.
 
 The first condition that fails is skipped, to measure how much else would fit; the search path that gets furthest is reported.
-Each step and each condition of `xoptim.match.matcher` and `xoptim.match.pairing` that can fail runs as there; a failure is
+Each step and each condition of `xoptim.match.pairing` that can fail runs as there; a failure is
 turned into a message.
 """
 
@@ -15,9 +15,8 @@ from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.operators import operator_label
 from xoptim.graph.node import Node
 from xoptim.match.conditions import suits, unexpected_operands, unfit_attribute
-from xoptim.match.matcher import Attempt, Examine
-from xoptim.match.moved import read_moved
-from xoptim.match.pairing import Pairing, Tree
+from xoptim.match.create import read_moved
+from xoptim.match.pairing import Attempt, Examine, Pairing, Tree
 from xoptim.match.program import Program
 from xoptim.match.refusal import COMPLETE, Listener, Misfit, Refusal, listening
 from xoptim.match.trace import Constant, PatternNode, Scalar, Symbol, Variadic

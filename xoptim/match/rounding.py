@@ -8,8 +8,7 @@ import numpy as np
 
 from xoptim.facts.dtypes import Exactness
 from xoptim.graph.node import Node
-from xoptim.match.pattern import PatternOptimization
-from xoptim.match.result import MatchResult
+from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.view import GraphBuilderPatternOptimization
 
 Range: TypeAlias = tuple[float, float]

@@ -11,8 +11,8 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dims import Dim
-from xoptim.facts.info import Info, Shape
-from xoptim.facts.kernels import has_kernel, short_name
+from xoptim.facts.operators import has_kernel, short_name
+from xoptim.facts.shapes import Info, Shape
 from xoptim.graph.constants import constant_array, evaluate, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
@@ -21,11 +21,9 @@ from xoptim.graph.propagate import infer_node
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.splice import lift, rebuilt, splice
 from xoptim.graph.walk import is_read_beyond, owner_in
-from xoptim.inference.values import known_value
-from xoptim.match.create import OpBuilder, make_node
-from xoptim.match.functions import define_function
+from xoptim.inference.union import known_value
+from xoptim.match.create import OpBuilder, define_function, make_node, read_moved
 from xoptim.match.literals import constant_number, equals_literal
-from xoptim.match.moved import read_moved
 from xoptim.match.values import is_assumed, is_finite
 
 
@@ -296,7 +294,7 @@ class PatternRewriter(GraphBuilderPatternOptimization):
     def function(self, definition: onnx.FunctionProto | str) -> Callable[..., Any]:
         """Define a local function and return its caller: ``g.function(GELU)(x)`` makes a node like ``g.op.Gelu(x)``.
 
-        For the definition see `xoptim.match.functions.define_function`.
+        For the definition see `xoptim.match.create.define_function`.
         """
         found = define_function(self.edit, definition)
         return partial(getattr(self.op, found.name), domain=found.domain, outputs=len(found.output))

@@ -10,8 +10,8 @@ import numpy as np
 
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.dtypes import numpy_dtype
-from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.schema import attribute_defaults
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.constants import constant_array
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node

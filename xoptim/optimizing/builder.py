@@ -14,23 +14,20 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from xoptim.diagnose.report import OptimizationReport
-from xoptim.diagnose.session import Optimizations
+from xoptim.diagnose.report import OptimizationReport, Optimizations
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import STEPS as STEPS  # for the command
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dims import Dim, fresh, named
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, RewriteError
-from xoptim.facts.info import Info
 from xoptim.facts.operators import operator_label
+from xoptim.facts.shapes import Info
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import assumed_of, assumed_sizes
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
-from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
-from xoptim.graph.inline import inline_functions
 from xoptim.graph.load import infer_model, load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
@@ -38,7 +35,8 @@ from xoptim.graph.propagate import check_results, refine
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.redirect import substitute
 from xoptim.graph.save import save_model
-from xoptim.graph.sources import Source
+from xoptim.graph.sources import Source, export_model
+from xoptim.graph.splice import inline_functions
 from xoptim.match.create import OpBuilder, make_node
 
 _DEFAULT_OPSET = 21

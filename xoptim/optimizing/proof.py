@@ -14,10 +14,12 @@ from xoptim.diagnose.bisect import Bisection, Optimized
 from xoptim.diagnose.each import EachCheck
 from xoptim.diagnose.report import Culprit, OptimizationReport
 from xoptim.engine.options import OptimizationOptions
-from xoptim.graph.external_data import external_bytes
-from xoptim.graph.save import Draft as Draft  # for the command
-from xoptim.graph.save import serialized
-from xoptim.graph.save import shared_files as shared_files
+from xoptim.graph.data_file import external_bytes
+from xoptim.graph.save import (
+    Draft as Draft,  # for the command
+    serialized,
+    shared_files as shared_files,
+)
 from xoptim.graph.sources import Source, size_of
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.validate.options import ValidationOptions

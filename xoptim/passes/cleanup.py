@@ -1,16 +1,121 @@
-"""Remove Identity nodes, and whatever nothing reads: nodes, optional results, initializers, inputs."""
+"""Remove Identity nodes and whatever nothing reads, unless the runtime would then sum products in another order."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
+from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import RewriteError
 from xoptim.facts.schema import optional_results
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.graph.propagate import refresh
 from xoptim.graph.redirect import redirect
 from xoptim.match.rewrite import Step
-from xoptim.passes.graph_pass import GraphPass
+
+
+def inner_first(model: Model) -> list[Graph]:
+    """All graphs of a model: the main graph, then the bodies of functions, each after its subgraphs."""
+    roots = (model.graph, *(function.body for function in model.functions))
+    return [graph for root in roots for graph in reversed(list(root.all_graphs()))]
+
+
+def learn_results(body: Graph) -> None:
+    """Infer the results of the node that owns a subgraph again: more may be known since the subgraph changed."""
+    owner = body.owner
+    if owner is not None and owner.graph is not None:
+        refresh(owner.graph, [owner])
+
+
+class GraphPass(Step):
+    """A step that changes each graph of a model, subgraphs before the graph that contains them."""
+
+    def run(self, model: Model) -> int:
+        """Change all graphs of a model; returns the number of changes."""
+        total = 0
+        for graph in inner_first(model):
+            count = self.run_on(graph)
+            if count:
+                learn_results(graph)
+            total += count
+        return total
+
+    def run_in(self, model: Model, state: Any) -> int:
+        """Change all graphs of a model, and send an event if anything changes; returns the number of changes."""
+        count = self.run(model)
+        if count:
+            state.events.send("cleaned", self.title, text=f"{count} removed", level=10)
+        return count
+
+    def run_on(self, graph: Graph) -> int:
+        """Change one graph, without its subgraphs; returns the number of changes."""
+        raise NotImplementedError(f"{type(self).__name__} has no run_on")
+
+
+Operands: TypeAlias = tuple[bool, ...]
+"""For each operand of a product, whether it is stored when the runtime loads the model."""
+
+PRODUCTS: Final = frozenset({
+    "Attention", "Conv", "ConvTranspose", "DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention", "DeformConv",
+    "DynamicQuantizeLSTM", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "FusedMatMulActivation", "GRU",
+    "GatedRelativePositionBias", "Gemm", "GemmFastGelu", "GemmFloat8", "GroupQueryAttention", "LSTM", "LongformerAttention",
+    "MatMul", "MatMulBnb4", "MatMulFpQ4", "MatMulNBits", "MoE", "MultiHeadAttention", "NhwcFusedConv", "PackedAttention",
+    "PackedMultiHeadAttention", "QAttention", "QMoE", "RNN", "SparseAttention", "SparseToDenseMatMul", "TransposeMatMul",
+})  # fmt: skip
+"""Operators, of any domain, that sum products of floating-point numbers.
+
+Runtimes pack stored operands when they load a model, and have different kernels for packed and for computed operands, which sum
+in different orders. So a product with a weight after an Identity is not equal, bit by bit, to one with the weight itself.
+"""
+
+
+def stored_operands(model: Model) -> dict[Node, Operands]:
+    """The products of a model, and calls of local functions (which may hold some), with which of their operands are stored."""
+    calls = {function.key for function in model.functions}
+    return {
+        node: tuple(bool(name) and graph.tensor(name) is not None for name in node.input)
+        for graph in model.graphs()
+        for node in _products(graph, calls)
+    }
+
+
+def _products(graph: Graph, calls: set[tuple[str, str, str]]) -> Iterator[Node]:
+    for (domain, op_type), nodes in graph.types.items():
+        for node in nodes:
+            may_be_float = op_type in PRODUCTS and all(is_float(graph.info_of(name).dtype or 1) for name in node.output[:1])
+            if may_be_float or (domain, op_type, node.overload) in calls:
+                yield node
+
+
+def rounds_elsewhere(before: Mapping[Node, Operands], after: Mapping[Node, Operands]) -> bool:
+    """Whether an operand of a product was computed and is stored now, or the other way round, by `stored_operands`.
+
+    New products are compared with removed ones.
+    """
+    if any(before.get(node, operands) != operands for node, operands in after.items()):
+        return True
+    new = Counter(_key(node, operands) for node, operands in after.items() if node not in before)
+    return bool(new - Counter(_key(node, operands) for node, operands in before.items() if node not in after))
+
+
+def _key(node: Node, operands: Operands) -> tuple[str, str, Operands]:
+    return node.domain, node.op_type, operands
+
+
+class NoteProducts(Step):
+    """Records the products before blocks become functions, which runtimes replace by their bodies."""
+
+    title = "note_products"
+
+    def __init__(self) -> None:
+        self.found: Mapping[Node, Operands] | None = None  # the products; ``None`` when it has not run
+
+    def run(self, model: Model) -> int:
+        """Record them; returns 0."""
+        self.found = stored_operands(model)
+        return 0
 
 
 class RemoveIdentities(GraphPass):

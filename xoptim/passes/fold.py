@@ -10,22 +10,20 @@ from onnx import TensorProto
 from xoptim.evaluate.regions import NUMPY_KERNELS, RegionResult, evaluate_with_onnxruntime
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
-from xoptim.facts.info import UNKNOWN, Info
 from xoptim.facts.operators import constant_types
+from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.graph.constants import EvaluationView
-from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded
+from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded, views_of
 from xoptim.graph.facts import can_fold
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.graph.propagate import refresh, spread_constness
+from xoptim.graph.propagate import is_refused_with, refresh, spread_constness
 from xoptim.graph.tensors import Tensor
-from xoptim.graph.unreached import is_refused_with
-from xoptim.graph.viewing import views_of
 from xoptim.graph.walk import is_read_beyond
-from xoptim.inference.values import RANGES, known_value
+from xoptim.inference.union import RANGES, known_value
 from xoptim.match.rewrite import Step
-from xoptim.passes.graph_pass import GraphPass
+from xoptim.passes.cleanup import GraphPass
 from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded
 
 Send: TypeAlias = Callable[..., None]

@@ -1,4 +1,4 @@
-"""Nodes that fail in a run that breaks an assumption.
+"""Nodes that fail in a run that breaks an assumption, and the metadata about assumptions.
 
 A guard computes 0 where the assumption holds and 1 where it does not, and gathers the shape of an input from a table of one
 row by that number. onnxruntime's CPU provider then stops the run and names the node, whose name is the assumption. The shape
@@ -16,6 +16,7 @@ from xoptim.facts.assumptions import DEFAULTS, ENTRY, NOTHING, UNIT_ERROR, Assum
 from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import RewriteError
+from xoptim.graph.assumed import note
 from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
@@ -24,6 +25,18 @@ from xoptim.graph.model import Model
 from xoptim.graph.redirect import redirect
 from xoptim.match.create import OpBuilder
 from xoptim.match.rewrite import Step
+
+
+class NoteAssumptions(Step):
+    """Writes into the metadata of a model what was assumed of it beside the default set."""
+
+    title = "note_assumptions"
+
+    def run(self, model: Model) -> int:
+        """Write the entry; returns 0, since nothing changes that is computed."""
+        note(model.shell, model.assumptions)
+        return 0
+
 
 KEY: Final = "xoptim.guard"
 """Key of the metadata of the nodes of guards."""

@@ -4,16 +4,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from xoptim.facts.info import Info
-from xoptim.facts.kernels import lacks_copies
+from xoptim.facts.operators import lacks_copies
 from xoptim.facts.schema import is_commutative, is_deterministic
+from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.parts import SAMPLES
 from xoptim.graph.redirect import can_redirect, can_rename, redirect
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around
-from xoptim.passes.graph_pass import GraphPass
+from xoptim.passes.cleanup import GraphPass
 
 _SMALL = 64
 """Bytes up to which constants of subgraphs are compared with those around them."""

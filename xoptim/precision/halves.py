@@ -12,8 +12,7 @@ from onnx import TensorProto
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import tolerance
-from xoptim.facts.kernels import short_name
-from xoptim.facts.operators import operator_label
+from xoptim.facts.operators import operator_label, short_name
 from xoptim.graph.sources import Source
 from xoptim.match.rounding import MASK, Observed, RangedPattern, first_result
 from xoptim.optimizing.builder import GraphBuilder

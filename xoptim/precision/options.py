@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Final, Literal, TypeAlias
 
-from xoptim.facts.kernels import short_name
+from xoptim.facts.operators import short_name
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.validate.session import Value
 

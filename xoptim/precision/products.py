@@ -10,7 +10,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.helper import get_node_attr_value
 
-from xoptim.bench.report import milliseconds
+from xoptim.bench.rounds import milliseconds
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import every_node, inner_graphs

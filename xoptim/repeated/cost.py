@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from xoptim.facts.families import BROADCASTING, ELEMENTWISE, REDUCTIONS
+from xoptim.facts.shapes import BROADCASTING, ELEMENTWISE, REDUCTIONS
 from xoptim.facts.symbolic import SymbolicDim, substituted
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
@@ -35,7 +35,7 @@ class Costs(NamedTuple):
 
 COSTS: Final[Mapping[str, Costs]] = {
     # python -m benchmarks.folding --constants, 2026-11-22: onnxruntime 1.32.0, one thread, Intel(R) Xeon(R) Processor @ 2.50GHz
-    "cpu": Costs(400, 550, 290, 1300, 750, 200, 0.14, 0.44, 0.09, 0.92, 24, 0.28, 0.08, 0.66, 0.015),
+    "cpu": Costs(400, 550, 290, 1300, 750, 200, 0.14, 0.44, 0.09, 0.92, 24, 0.28, 0.08, 0.66, 0.015)
 }
 """The costs of each execution provider where they were measured."""
 

@@ -10,13 +10,36 @@ from onnx import TensorProto
 
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
+from xoptim.graph.tensors import Tensor
 from xoptim.match import GraphView
 from xoptim.match.axes import axes_of, parameters
 from xoptim.match.create import OpBuilder
-from xoptim.repeated.groups import Group
-from xoptim.repeated.settings import LANE, is_parameter
-from xoptim.repeated.weights import store_stack
+from xoptim.repeated.groups import LANE, Group, is_parameter
+
+LARGEST: Final = 1 << 29
+"""Bytes of stacked weights that a model may have: beyond that, weights in external files are left where they are."""
+
+
+class StackedTensor(Tensor):
+    """Weights of several lanes: a copy, which is counted."""
+
+    __slots__ = ()
+
+
+def store_stack(edit: Edit, array: np.ndarray) -> str:
+    """Add stacked weights to an edit; returns their name."""
+    name = edit.names.fresh("stacked")
+    edit.add_initializer(name, StackedTensor(array))
+    return name
+
+
+def stacked_bytes(model: Model) -> int:
+    """Bytes of the stacked weights of a model, which earlier runs of the passes have made too."""
+    tensors = (tensor for graph in model.graphs() for tensor in graph.initializers.values())
+    return sum(tensor.nbytes for tensor in tensors if isinstance(tensor, StackedTensor))
+
 
 _FEW: Final = 3
 """Up to this many values, an Unsqueeze for each of them takes as many nodes as joining them along an axis."""

@@ -10,7 +10,7 @@ from typing import Final
 import onnx
 from onnx.defs import OpSchema
 
-from xoptim.facts.moved import MOVED
+from xoptim.facts.attributes import MOVED
 from xoptim.facts.schema import is_associative
 
 TARGET: Final = Path(__file__).parents[1] / "match" / "ops.pyi"

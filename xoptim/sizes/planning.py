@@ -1,15 +1,182 @@
-"""Plans the shortest programs for sizes."""
+"""Plans the shortest programs for the sizes that the nodes of a graph compute."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from onnx import TensorProto
 
-from xoptim.facts.dims import Dim
+from xoptim.facts.dims import Dim, SymbolicDim, as_integer, before_wrapping, exact_quotient, is_nonzero
+from xoptim.facts.polynomials import Atom
+from xoptim.facts.shapes import Shape
+from xoptim.facts.symbolic import content, make, of_atom
+from xoptim.graph.graph import Graph
+from xoptim.graph.node import Node
+from xoptim.graph.walk import around
 from xoptim.inference.binary import size_result
-from xoptim.sizes.decompositions import Decompositions, Operation
-from xoptim.sizes.region import Key, Region
+
+Key = tuple[int, tuple[Dim, ...]]
+"""A value of 64-bit integers: its rank, 0 or 1, and its elements."""
+
+
+class Region:
+    """Nodes that compute only sizes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values: dict[str, Key] = {}  # the value of each 64-bit size that they compute
+        self.demanded: list[str] = []  # names of the values that other nodes, outputs or subgraphs read, in order
+        inside = self._grow()
+        # Nodes that compute 64-bit sizes, at least one of them a symbol, and nodes that only these read; in order
+        self.nodes = [node for node in graph.nodes if node in inside]
+        self.demanded.reverse()
+        # Tensors whose sizes can be read, with their shapes: inputs first, then tensors whose sizes are read already
+        self.sources: dict[str, Shape] = dict(self._inputs())
+        self.spared: set[str] = set()  # sources that only the region reads: computing them is part of the costs
+        for node in self.nodes:
+            if node.op_type in ("Shape", "Size") and not node.domain:
+                self._measure(node.input[0], inside)
+
+    def _grow(self) -> set[Node]:
+        """Read the graph backwards: a node is outside when its values are not known, or when it is needed in another type."""
+        inside: set[Node] = set()
+        needed: set[str] = set()
+        for node in reversed(list(self.graph.nodes)):
+            value = size_of(self.graph, node)
+            is_needed = any(name in needed or self._is_kept(name) for name in node.output)
+            if value is not None:
+                self.values[node.output[0]] = value
+                if is_needed:
+                    self.demanded.append(node.output[0])
+            if value is not None or (not is_needed and _is_known(self.graph, node)):
+                inside.add(node)
+            else:
+                needed.update(node.input)
+        return inside
+
+    def _is_kept(self, name: str) -> bool:
+        graph = self.graph
+        return graph.is_output(name) or graph.is_captured(name) or name in graph.pinned
+
+    def _inputs(self) -> Iterator[tuple[str, Shape]]:
+        for scope in (self.graph, *around(self.graph)):
+            for name in scope.inputs:
+                info = scope.info_of(name)
+                if info.shape and info.is_tensor:
+                    yield name, info.shape
+
+    def _measure(self, name: str, inside: set[Node]) -> None:
+        graph = self.graph
+        producer, shape = graph.producer(name), graph.info_of(name).shape
+        if not shape or producer in inside:
+            return
+        self.sources.setdefault(name, shape)
+        if producer is not None and not self._is_kept(name) and all(reader in inside for reader in graph.consumers(name)):
+            self.spared.add(name)
+
+
+def size_of(graph: Graph, node: Node) -> Key | None:
+    """The value of a node that computes 64-bit integers from sizes, at least one of them a symbol."""
+    if node.bodies or node.domain or len(node.output) != 1:
+        return None
+    info = graph.info_of(node.output[0])
+    if info.dtype != TensorProto.INT64 or info.data is None or info.shape is None:
+        return None
+    return None if all(type(dim) is int for dim in info.data) else (len(info.shape), info.data)
+
+
+def _is_known(graph: Graph, node: Node) -> bool:
+    """Whether a node computes values of another type from sizes only."""
+    return not node.bodies and not node.domain and all(graph.info_of(name).data is not None for name in node.output if name)
+
+
+_ATOMS: Final = {"//": "Div", "%": "Mod", "max": "Max", "min": "Min"}
+"""Operators of the operations that expressions do not expand."""
+_MOST_TERMS: Final = 4
+"""Longer sums are taken apart at both ends only."""
+
+_NEUTRAL: Final = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}
+"""The second operand with which an operator returns the first one."""
+
+
+class Operation(NamedTuple):
+    """One operation of two 64-bit integers."""
+
+    op_type: str  # Add, Sub, Mul, Div, Mod, Max or Min
+    left: Dim  # first operand
+    right: Dim  # second operand
+
+
+class Decompositions:
+    """The decompositions of elements of vectors; ``observed`` are the operations by which a graph computes elements now."""
+
+    def __init__(self, observed: Mapping[Dim, Sequence[Operation]]) -> None:
+        self._observed = observed
+        self._known: dict[SymbolicDim, list[Operation]] = {}
+
+    def of(self, dim: Dim) -> list[Operation]:
+        """All operations that give an element; none for a number."""
+        if not isinstance(dim, SymbolicDim):
+            return []
+        if dim not in self._known:
+            self._known[dim] = list(dict.fromkeys([*self._observed.get(dim, ()), *operations_of(dim)]))
+        return self._known[dim]
+
+    def by(self, op_type: str, dim: Dim) -> Operation | None:
+        """The operation of an operator that gives an element, or the one that leaves the element as it is."""
+        found = next((each for each in self.of(dim) if each.op_type == op_type), None)
+        return Operation(op_type, dim, _NEUTRAL[op_type]) if found is None and op_type in _NEUTRAL else found
+
+
+def operations_of(dim: SymbolicDim) -> list[Operation]:
+    """Operations that give an expression in 64-bit integers, by its canonical form; operands are simpler than the result.
+
+    Each of them is proved by inferring its result: it does not wrap around where the expression does not, and rounds as the
+    operator does.
+    """
+    exact = before_wrapping(dim, 64)
+    assert isinstance(exact, SymbolicDim)  # a number does not wrap around
+    found = _of_polynomial(exact) if exact.atom is None else _of_operation(exact.atom)
+    wrapped = (Operation(op_type, as_integer(left, 64), as_integer(right, 64)) for op_type, left, right in found)
+    return [each for each in dict.fromkeys(wrapped) if size_result(*each) is dim]
+
+
+def _of_operation(atom: Atom) -> Iterator[Operation]:
+    op_type = _ATOMS.get(atom.kind)
+    if op_type is None or len(atom.args) != 2:
+        return
+    left, right = atom.args
+    if op_type in ("Max", "Min") or is_nonzero(right):
+        yield Operation(op_type, left, right)
+
+
+def _of_polynomial(dim: SymbolicDim) -> Iterator[Operation]:
+    if dim.constant:
+        yield Operation("Add", dim - dim.constant, dim.constant)
+        yield Operation("Sub", dim.constant, dim.constant - dim)
+    else:
+        factor = content(dim) * (1 if dim.terms[0][1] > 0 else -1)
+        if factor != 1:
+            yield Operation("Mul", cast(Dim, exact_quotient(dim, factor)), factor)  # the coefficients have this factor
+        yield from _factors(dim)
+    if len(dim.terms) + bool(dim.constant) > 1:
+        terms = dim.terms if len(dim.terms) <= _MOST_TERMS else (dim.terms[0], dim.terms[-1])
+        for monomial, number in terms:
+            if number > 0:
+                yield Operation("Add", dim - make(((monomial, number),), 0), make(((monomial, number),), 0))
+            else:
+                yield Operation("Sub", dim + make(((monomial, -number),), 0), make(((monomial, -number),), 0))
+
+
+def _factors(dim: SymbolicDim) -> Iterator[Operation]:
+    """Products with an atom that all terms share."""
+    for atom, _ in dim.terms[0][0]:
+        factor = of_atom(atom)
+        rest = exact_quotient(dim, factor)
+        if rest is not None and rest != 1:
+            yield Operation("Mul", rest, factor)
+
 
 Operand: TypeAlias = "Term | str | np.ndarray[Any, Any]"
 _BUDGET: Final = 100

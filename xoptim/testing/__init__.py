@@ -1,31 +1,16 @@
 """Checks for patterns, also of third-party packs: examples, and models that almost match. pytest is not required.
 
-from xoptim.testing import check_example, check_near_misses
+from xoptim.testing import check_example as check_example, check_near_misses as check_near_misses
 
 for example in MyPattern.examples:
     check_example(MyPattern, example)
     check_near_misses(MyPattern, example)
 """
 
-from xoptim.catalogue.discovery import patterns_of
-from xoptim.testing.canonical import canonical
-from xoptim.testing.feeds import make_all_feeds
-from xoptim.testing.harness import check_example
-from xoptim.testing.models import optimize_alone, parse
-from xoptim.testing.numbers import Numbers, same_numbers
-from xoptim.testing.perturbations import check_near_misses, near_misses
-from xoptim.testing.variant import Variant
-
-__all__ = [
-    "Numbers",
-    "Variant",
-    "canonical",
-    "check_example",
-    "check_near_misses",
-    "make_all_feeds",
-    "near_misses",
-    "optimize_alone",
-    "parse",
-    "patterns_of",
-    "same_numbers",
-]
+from xoptim.catalogue.discovery import patterns_of as patterns_of
+from xoptim.testing.canonical import canonical as canonical
+from xoptim.testing.feeds import make_all_feeds as make_all_feeds
+from xoptim.testing.harness import check_example as check_example
+from xoptim.testing.numbers import Numbers as Numbers, same_numbers as same_numbers
+from xoptim.testing.perturbations import check_near_misses as check_near_misses, near_misses as near_misses
+from xoptim.testing.variant import Variant as Variant, optimize_alone as optimize_alone, parse as parse

@@ -7,13 +7,15 @@ from functools import partial
 import onnx
 
 from xoptim.doc import pretty_onnx
-from xoptim.engine.applier import TAG
+from xoptim.engine.engine import TAG
 from xoptim.facts.schema import schema
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.match.rounding import RangedPattern
 from xoptim.testing.canonical import canonical
+from xoptim.testing.digits import is_rounding
 from xoptim.testing.feeds import make_all_feeds
-from xoptim.testing.models import (
+from xoptim.testing.numbers import never, same_numbers
+from xoptim.testing.variant import (
     INFERENCE_ERRORS,
     OptimizedAlone,
     all_nodes,
@@ -23,8 +25,6 @@ from xoptim.testing.models import (
     provider_of,
     serialized,
 )
-from xoptim.testing.numbers import never, same_numbers
-from xoptim.testing.rounding import is_rounding
 
 _HIDDEN = ("LayerNormalization", "SimplifiedLayerNormalization")
 """Operators that onnxruntime defines in the standard domain of every operator set, although the standard does not define them,

@@ -12,40 +12,27 @@ from xoptim.api.optimizing import optimize
 from xoptim.facts.dtypes import Exactness
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.match.rounding import RoundingPattern
-from xoptim.testing import (
-    vary_attributes,
-    vary_constants,
-    vary_context,
-    vary_extremes,
-    vary_operands,
-    vary_overrides,
-    vary_types,
-    vary_uses,
-)
+from xoptim.testing import vary_attributes, vary_constants, vary_context, vary_operands, vary_types
 from xoptim.testing.canonical import canonical
-from xoptim.testing.digits import is_better, lost_digits
-from xoptim.testing.feeds import Feeds, adapt, make_all_feeds, never_ends, tensor_specs
+from xoptim.testing.digits import is_better, is_rounding, lost_digits
+from xoptim.testing.feeds import PLAIN, Feeds, Values, adapt, is_real, make_all_feeds, never_ends, tensor_specs
 from xoptim.testing.harness import contradiction, report
-from xoptim.testing.models import OptimizedAlone, optimize_alone, provider_of, serialized
-from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers
-from xoptim.testing.rounding import is_rounding
+from xoptim.testing.numbers import NO_KERNEL, Numbers, never, same_numbers, wrong_facts
 from xoptim.testing.runtime import RUNTIME
-from xoptim.testing.truth import wrong_facts
-from xoptim.testing.values import PLAIN, Values, is_real
-from xoptim.testing.variant import FOREIGN, Case, Variant
+from xoptim.testing.variant import FOREIGN, Case, OptimizedAlone, Variant, optimize_alone, provider_of, serialized
 
 PERTURBATIONS: tuple[Callable[[Case], Iterator[Variant]], ...] = (
     *(vary_attributes.drop_defaults, vary_attributes.write_defaults, vary_attributes.nudges),
     *(vary_constants.forms, vary_constants.nudges),
     *(vary_types.floats, vary_types.integers, vary_types.unknown, vary_types.symbolic, vary_types.sizes, vary_types.ranks),
-    *(vary_uses.swapped, vary_uses.read_elsewhere, vary_uses.repeated_reads, vary_uses.inputs),
+    *(vary_operands.swapped, vary_operands.read_elsewhere, vary_operands.repeated_reads, vary_operands.inputs),
     *(vary_context.clashes, vary_context.opsets, vary_context.domains),
     *(vary_context.stacked, vary_context.in_branch, vary_context.in_function),
     *(vary_types.tails, vary_types.large_integers),
-    *(vary_extremes.steps, vary_extremes.ends, vary_extremes.products, vary_extremes.sums),
+    *(vary_constants.steps, vary_constants.ends, vary_constants.products, vary_constants.sums),
     *(vary_operands.inserted, vary_operands.repeated, vary_operands.higher_rank, vary_operands.counts, vary_operands.sizes),
     *(vary_operands.empty, vary_operands.targets, vary_operands.computed, vary_operands.ranges),
-    *(vary_overrides.constants_overridden, vary_overrides.results_overridden),
+    *(vary_context.constants_overridden, vary_context.results_overridden),
     vary_attributes.siblings,
 )
 _TRUTHS = ("empty", "range", "detour", "count", "resize", "operator")
@@ -57,7 +44,7 @@ SHARE = 23
 """One variant in this many is optimized with the preset too: a prime number, to select other kinds in each example."""
 _SHOWN = 3
 """Number of failures that are shown in full."""
-_EACH = 3
+_FIRST = 3
 """Number of feeds that run first, of the example's and of those made for a variant with other inputs."""
 
 
@@ -215,8 +202,8 @@ def _plain_feeds(case: Case, variant: Variant) -> Iterator[Feeds]:
     adapted = _adapted_feeds(case, variant)
     if _shapes(variant.model) != _shapes(case.model):
         # The feeds of the example all have the sizes that it fixes, even where the variant leaves them open.
-        yield from islice(adapted, _EACH)
-        yield from islice(own, _EACH)
+        yield from islice(adapted, _FIRST)
+        yield from islice(own, _FIRST)
     yield from adapted
     yield from own
 

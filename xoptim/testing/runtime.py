@@ -1,7 +1,6 @@
 """onnxruntime in a process of its own: an invalid model may crash it, and the tests continue."""
 
 import atexit
-import mmap
 import os
 import pickle
 import subprocess
@@ -13,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.system.processes import continue_in_copy, limit_processor_time, perturb_memory
+from xoptim.system.machine import continue_in_copy, limit_processor_time, perturb_memory
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
@@ -37,14 +36,6 @@ class Loaded(NamedTuple):
     outputs: tuple[str, ...]
 
 
-class Crash(NamedTuple):
-    """The answer of the other process when a run ended its working copy: numbers of the run, in its batch, and of the model."""
-
-    reason: str
-    run: int
-    model: int
-
-
 class Runtime:
     """The other process, started at its first use and again after it ended."""
 
@@ -52,8 +43,6 @@ class Runtime:
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0
         self._recent: OrderedDict[bytes, Loaded | str] = OrderedDict()
-        self._crashed: dict[bytes, list[list[Value] | str]] = {}
-        """Results of the runs that crashed, by models and feeds, since `run_all` was called last."""
 
     def load(self, model: onnx.ModelProto | bytes) -> Loaded | str:
         """Load a model without onnxruntime's own optimizations; returns a text with the reason when that fails.
@@ -64,7 +53,7 @@ class Runtime:
         if data not in self._recent:
             self._count += 1
             answer = self._ask(([self._count], data, []))
-            self._recent[data] = _refusal(answer) or Loaded(self._count, data, answer)
+            self._recent[data] = answer if isinstance(answer, str) else Loaded(self._count, data, answer)
             if len(self._recent) > _KEPT:
                 self._recent.popitem(last=False)
         return self._recent[data]
@@ -82,27 +71,19 @@ class Runtime:
         asked for many runs at once, as the exchange of messages takes longer than a run.
         """
         rest = iter(all_feeds)
-        self._crashed.clear()
         while most > 0 and (batch := list(islice(rest, most))):
             for feeds, results in zip(batch, self._run(models, batch), strict=True):
                 most -= isinstance(results[0], list)
                 yield feeds, results
 
     def _run(self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]]) -> list[list[list[Value] | str]]:
-        keys = [_key(models, feeds) for feeds in batch] if self._crashed else []
-        fresh = [feeds for feeds, key in zip(batch, keys, strict=False) if key not in self._crashed]
-        if len(fresh) < len(keys):
-            others = iter(self._run(models, fresh) if fresh else ())
-            return [self._crashed[key] if key in self._crashed else next(others) for key in keys]
         question: _Question = ([loaded.number for loaded in models], None, [dict(feeds) for feeds in batch])
         answer = self._ask(question)
         if answer == _GONE:
             answers = [self._ask(([loaded.number], loaded.model, [])) for loaded in models]
-            answer = next(filter(None, map(_refusal, answers)), None) or self._ask(question)
+            answer = next((each for each in answers if isinstance(each, str)), None) or self._ask(question)
         if isinstance(answer, list):
             return answer
-        if isinstance(answer, Crash):
-            return self._run_around(models, batch, answer)
         if len(batch) > 1:  # which of the runs it was
             return [self._run(models, [feeds])[0] for feeds in batch]
         if len(models) == 1:
@@ -111,19 +92,6 @@ class Runtime:
         if isinstance(found[0], list):
             found += [self._run([loaded], batch)[0][0] for loaded in models[1:]]
         return [found]
-
-    def _run_around(
-        self, models: Sequence[Loaded], batch: Sequence[Mapping[str, Value]], crash: Crash
-    ) -> list[list[list[Value] | str]]:
-        """Results of a batch in which one run crashes: none on such feeds is repeated, since it may have taken all its time."""
-        feeds = batch[crash.run]
-        found = self._run(models[: crash.model], [feeds])[0] if crash.model else []
-        found.append(crash.reason)
-        if crash.model:
-            found += [self._run([loaded], [feeds])[0][0] for loaded in models[crash.model + 1 :]]
-        self._crashed[_key(models, feeds)] = found
-        before, after = batch[: crash.run], batch[crash.run + 1 :]
-        return [*(self._run(models, before) if before else ()), found, *(self._run(models, after) if after else ())]
 
     def stop(self) -> None:
         """End the process, if it runs."""
@@ -148,15 +116,6 @@ class Runtime:
             return f"{_CRASHED} (exit status {process.returncode})"
 
 
-def _key(models: Sequence[Loaded], feeds: Mapping[str, Value]) -> bytes:
-    return pickle.dumps(([loaded.number for loaded in models], dict(feeds)))
-
-
-def _refusal(answer: str | Crash | tuple[str, ...]) -> str:
-    """Why a model is not loaded, empty when it is; the answer is the names of its outputs then."""
-    return answer.reason if isinstance(answer, Crash) else answer if isinstance(answer, str) else ""
-
-
 def serve() -> None:
     """Serve requests from standard input until it ends: load a model, or run a loaded one.
 
@@ -166,16 +125,11 @@ def serve() -> None:
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps other output out of the replies
-    place = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")  # the copies write here, and this process reads it
-
-    def report(status: int) -> None:
-        _send(answers, Crash(f"{_CRASHED} (exit status {status})", place[0], place[1]))
-
-    if not continue_in_copy(report):
+    if not continue_in_copy(lambda status: _send(answers, f"{_CRASHED} (exit status {status})")):
         return
     status = 1
     try:
-        _answer_all(sys.stdin.buffer, answers, place)
+        _answer_all(sys.stdin.buffer, answers)
         status = 0
     finally:
         os._exit(status)  # what onnxruntime does at the end of a forked process may wait for threads that were not forked
@@ -186,7 +140,7 @@ def _send(answers: IO[bytes], answer: object) -> None:
     answers.flush()
 
 
-def _answer_all(questions: IO[bytes], answers: IO[bytes], place: memoryview) -> None:
+def _answer_all(questions: IO[bytes], answers: IO[bytes]) -> None:
     sessions: OrderedDict[int, Session] = OrderedDict()
     while True:
         try:
@@ -196,9 +150,7 @@ def _answer_all(questions: IO[bytes], answers: IO[bytes], place: memoryview) -> 
         if model is not None:
             answer: Any = _load(sessions, numbers[0], model)
         elif all(number in sessions for number in numbers):
-            answer = []
-            for place[0], feeds in enumerate(all_feeds):
-                answer.append(_results([sessions[number] for number in numbers], feeds, place))
+            answer = [_results([sessions[number] for number in numbers], feeds) for feeds in all_feeds]
         else:
             answer = _GONE
         _send(answers, answer)
@@ -215,10 +167,10 @@ def _load(sessions: OrderedDict[int, Session], number: int, model: bytes) -> tup
     return tuple(port.name for port in session.outputs)
 
 
-def _results(sessions: Sequence[Session], feeds: Mapping[str, Value], place: memoryview) -> list[list[Value] | str]:
-    """Results of some sessions; of the first one alone where it does not run. The number of each is written down before."""
+def _results(sessions: Sequence[Session], feeds: Mapping[str, Value]) -> list[list[Value] | str]:
+    """Results of some sessions; of the first one alone where it does not run."""
     found: list[list[Value] | str] = []
-    for place[1], session in enumerate(sessions):
+    for session in sessions:
         limit_processor_time(_LONGEST)
         try:
             found.append(session.run(feeds))

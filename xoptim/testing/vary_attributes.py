@@ -11,9 +11,8 @@ from xoptim.facts.attributes import decode_attribute, same_attribute
 from xoptim.facts.protos import opset_versions
 from xoptim.facts.schema import attribute_default, attribute_names
 from xoptim.testing.canonical import is_default
-from xoptim.testing.models import all_graphs, opset_of, optimize_alone
-from xoptim.testing.variant import Case, Variant, loosen, with_constants
-from xoptim.testing.vary_extremes import real_constants
+from xoptim.testing.variant import Case, Variant, all_graphs, loosen, opset_of, optimize_alone, with_constants
+from xoptim.testing.vary_constants import real_constants
 
 _EACH = 6
 """Most elements of a list that are nudged one by one."""

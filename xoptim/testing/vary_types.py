@@ -9,9 +9,8 @@ from onnx import AttributeProto, ModelProto, TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import numpy_dtype, type_name
 from xoptim.facts.protos import replace_items
-from xoptim.testing.models import all_graphs
-from xoptim.testing.values import LARGE_INTEGERS, TAILS
-from xoptim.testing.variant import Case, Variant, constants, loosen
+from xoptim.testing.feeds import LARGE_INTEGERS, TAILS
+from xoptim.testing.variant import Case, Variant, all_graphs, constants, loosen
 
 _ELEMENT_ATTRIBUTES = frozenset(("to", "dtype", "stash_type", "output_dtype"))
 

@@ -3,9 +3,10 @@
 from xoptim.tuning.options import TuneOptions as TuneOptions
 from xoptim.tuning.report import TuningReport as TuningReport
 from xoptim.tuning.search import Trial as Trial
-from xoptim.tuning.settings import SettingsError as SettingsError
-from xoptim.tuning.settings import read_settings as read_settings
-from xoptim.tuning.settings import session as session
-from xoptim.tuning.settings import settings_path as settings_path
-from xoptim.tuning.speed import SpeedCheck as SpeedCheck
-from xoptim.tuning.speed import keep_if_not_slower as keep_if_not_slower
+from xoptim.tuning.settings import (
+    SettingsError as SettingsError,
+    read_settings as read_settings,
+    session as session,
+    settings_path as settings_path,
+)
+from xoptim.tuning.speed import SpeedCheck as SpeedCheck, keep_if_not_slower as keep_if_not_slower

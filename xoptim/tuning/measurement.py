@@ -9,21 +9,21 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from xoptim.bench.measure import profile
 from xoptim.bench.options import BenchOptions
-from xoptim.bench.profile import profile
 from xoptim.bench.rounds import Ratio, Times, clock_for, mean_ratio, measure_pass, ratio_of
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import located
-from xoptim.system.memory import available_memory
+from xoptim.system.machine import available_memory
 from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
 from xoptim.tuning.search import Found, Meter, Rules, Search
 from xoptim.validate.errors import LoadError, RunError
-from xoptim.validate.memory import COPIES, weight_bytes
 from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
+from xoptim.validate.work import COPIES, weight_bytes
 
 _TURNS = 0.15  # seconds of measured rounds for each choice of a pass; there are at least five rounds
 _KEPT: Final = 3  # sessions of a choice that passes share

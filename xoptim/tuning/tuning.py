@@ -8,8 +8,7 @@ from typing import Any, Unpack
 
 import onnx
 
-from xoptim.bench.report import common_sizes
-from xoptim.bench.rounds import Ratio
+from xoptim.bench.rounds import Ratio, common_sizes
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
@@ -18,7 +17,7 @@ from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions, prove
 from xoptim.precision.lowering import joined
 from xoptim.precision.measuring import schemes_that_save_time
-from xoptim.system.processor import cores
+from xoptim.system.machine import cores
 from xoptim.tuning.candidates import Candidates
 from xoptim.tuning.choices import EVERYTHING, Choice, Recipe, default_recipe, selection
 from xoptim.tuning.measurement import Budget, Measurement

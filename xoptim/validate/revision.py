@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from xoptim.facts.errors import ModelError
-from xoptim.graph.external_data import external_locations
+from xoptim.graph.data_file import external_locations
 from xoptim.graph.load import read_proto
 
 

@@ -1,13 +1,27 @@
-"""Runs of a model: the values to run it on, and what it computes."""
+"""Runs of a model: the values to run it on (given ones, test data, random ones), and what it computes."""
 
+import contextlib
+import itertools
+import re
 import tempfile
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
 
-from xoptim.validate.dims import Sizes
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.protos import fed_inputs, is_external
+from xoptim.graph.assumed import assumed_of
+from xoptim.validate.assumed import check_sizes, check_values, hold
+from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
+from xoptim.validate.errors import ChoiceError, FeedError
+from xoptim.validate.input_kinds import Style, has_daring_values, has_free_floats, has_free_numbers, input_kinds, make_feeds
+from xoptim.validate.options import ValidationOptions
 from xoptim.validate.session import Session, Value
 
 FeedSource: TypeAlias = Literal["random", "given", "test data", "overridden", "wide", "odd"]
@@ -73,3 +87,192 @@ def run_plan(session: Session, plan: RunPlan, limit: float | None = None) -> Ref
     start = time.perf_counter()
     results = session.run(plan.feeds) if limit is None else session.run(plan.feeds, limit)
     return ReferenceRun(plan.source, plan.sizes, plan.seed, plan.feeds, results, time.perf_counter() - start)
+
+
+def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value]]:
+    """The feeds of all data sets of a folder, in the order of their numbers.
+
+    The folder holds ``test_data_set_*``, or is itself one data set; ``input_0.pb``, ``input_1.pb``, ... are for the inputs of
+    the model, in order. Raises `ChoiceError` when it has no data set, or a file cannot be read.
+    """
+    if not folder.is_dir():
+        raise ChoiceError(f"there is no folder {str(folder)!r} of test data")
+    sets = sorted((path for path in folder.glob("test_data_set_*") if path.is_dir()), key=_number) or [folder]
+    inputs = fed_inputs(model)
+    found = [_load_set(path, inputs) for path in sets]
+    if not any(found):
+        raise ChoiceError(f"no test data (input_0.pb, ...) in {str(folder)!r}")
+    return [feeds for feeds in found if feeds]
+
+
+def test_feeds(folder: Path, model: onnx.ModelProto, assume: Sequence[str]) -> list[dict[str, Value]]:
+    """The data sets of a folder; raises `ChoiceError` when they do not fit the model, or break what is assumed of it."""
+    specs = {spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])}
+    found = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
+    for feeds in found:
+        check_values(assumed_of(model, assume), list(specs.values()), feeds)
+    return found
+
+
+def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
+    files = sorted(folder.glob("input_*.pb"), key=_number)
+    if len(files) > len(inputs):
+        raise ChoiceError(f"{folder} holds {len(files)} inputs, the model has {len(inputs)}")
+    return {value.name: _load_value(path, value.type) for path, value in zip(files, inputs, strict=False)}
+
+
+def _load_value(path: Path, type_proto: onnx.TypeProto) -> Value:
+    kind = type_proto.WhichOneof("value")
+    data = path.read_bytes()
+    try:
+        if kind == "sequence_type":
+            sequence = onnx.SequenceProto.FromString(data)
+            _check_whole(*sequence.tensor_values)
+            items: list[Value] = numpy_helper.to_list(sequence)
+            return items
+        if kind == "optional_type":
+            content: Value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+            return content
+        tensor = onnx.TensorProto.FromString(data)
+        _check_whole(tensor)
+        return numpy_helper.to_array(tensor)
+    except Exception as error:  # protobuf and onnx raise several kinds
+        raise ChoiceError(f"{path} cannot be read: {error}") from error
+
+
+def _check_whole(*tensors: onnx.TensorProto) -> None:
+    """Raise for values in other files, which onnx would search in the current folder."""
+    if any(map(is_external, tensors)):
+        raise ValueError("its data is in another file")
+
+
+def _number(path: Path) -> tuple[int, str]:
+    digits = re.findall(r"\d+", path.stem)
+    return (int(digits[-1]) if digits else 0), path.name
+
+
+class Feeding:
+    """The inputs with given values, those with random values and their use, and the sizes that are fixed."""
+
+    def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
+        specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
+        self.model, self.options = model, options
+        self.given = given_feeds(options.feeds, specs, [value.name for value in fed_inputs(model)])
+        self.specs = list(specs.values())
+        self.assumptions = assumed_of(model, options.assume)
+        check_values(self.assumptions, self.specs, self.given)
+        self.random = [spec for spec in self.specs if spec.name not in self.given]
+        self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
+        check_sizes(self.assumptions, self.fixed)
+        self.uses = input_kinds(model, {spec.name: spec.element_type for spec in self.random})
+        # whether values are gentle, in the order of attempts
+        self.styles = (False, True) if has_daring_values(self.random, self.uses) else (False,)
+        self.may_be_wide = has_free_numbers(self.random, self.uses)
+        self.may_be_odd = has_free_floats(self.random, self.uses)
+        self.wanted = options.assignments if self.random else 1  # number of runs, without those at the ends
+
+    def assignments(self) -> Iterator[Sizes]:
+        """Sizes for all open dimensions, as they are assumed to be, the strongest test first."""
+        fitted, typical = self.assumptions.fitted, self.options.typical
+        return assignments(self.specs, self.model, self.fixed, fitted, typical=typical)
+
+    def plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        """Values for some sizes; raises `FeedError` when an input cannot be fed with them."""
+        seed = self.options.seed + run
+        return RunPlan("random" if self.random else "given", sizes, seed, self._values(sizes, seed, Style(run, gentle)))
+
+    def wide_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        """The same with zeros and large numbers among the values."""
+        seed = self.options.seed + run
+        return RunPlan("wide", sizes, seed, self._values(sizes, seed, Style(run, gentle, numbers="wide")))
+
+    def odd_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+        """The same with NaN and infinities, and with the ends of the type and -0 where rewrites are exact."""
+        seed = self.options.seed + run
+        style = Style(run, gentle, numbers="odd" if self.options.exactness == "exact" else "holes")
+        return RunPlan("odd", sizes, seed, self._values(sizes, seed, style))
+
+    def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
+        """The given values, and random ones that hold what is assumed."""
+        return self.given | hold(self.assumptions, make_feeds(self.random, self.uses, sizes, seed, style))
+
+
+def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Iterator[list[RunPlan]]:
+    """Values for a model that cannot run whole: batches of as many as the options require, the next if one fails.
+
+    Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
+    """
+    if options.test_data is not None:
+        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in test_feeds(options.test_data, model, options.assume)]
+        return
+    feeding = Feeding(model, options)
+    sizes = feeding.assignments()
+    while batch := list(itertools.islice(sizes, feeding.wanted)):
+        batch += [batch[0]] * (feeding.wanted - len(batch))
+        for gentle in feeding.styles:
+            with contextlib.suppress(FeedError):  # sizes that do not fit an input: others may
+                yield [feeding.plan(each, run, gentle) for run, each in enumerate(batch)]
+
+
+def given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inputs: Iterable[str]) -> dict[str, Value]:
+    """The values of the user; raw bytes of types that numpy lacks are converted to these types.
+
+    Raises `ChoiceError` when the model lacks an input, or the values of one do not fit it.
+    """
+    unknown = feeds.keys() - set(inputs)
+    if unknown:
+        raise ChoiceError(f"values for {_listed(sorted(unknown))}, but the inputs of the model are {_listed(inputs)}")
+    given: dict[str, Value] = {}
+    for name, value in feeds.items():
+        raw = isinstance(value, np.ndarray) and value.dtype.kind == "V" and value.dtype.isbuiltin == 0
+        given[name] = value.view(numpy_dtype(specs[name].element_type)) if raw and name in specs else value  # type: ignore[union-attr]
+        if name in specs:
+            _check_value(specs[name], given[name])
+    return given
+
+
+def _check_value(spec: InputSpec, value: Value) -> None:
+    """Raise for an array of another type, rank or size than an input requires."""
+    if spec.container != "tensor" or not isinstance(value, np.ndarray):
+        return
+    expected = numpy_dtype(spec.element_type) if spec.element_type != TensorProto.STRING else None
+    if expected is not None and value.dtype != expected:
+        raise ChoiceError(f"the values of input {spec.name!r} are {value.dtype}, not {expected}")
+    fits = spec.shape is None or (
+        len(spec.shape) == value.ndim
+        and all(size == found for size, found in zip(spec.shape, value.shape, strict=True) if isinstance(size, int))
+    )
+    if not fits and spec.shape is not None:
+        wanted = ", ".join("?" if ":" in str(size) else str(size) for size in spec.shape)
+        raise ChoiceError(f"the values of input {spec.name!r} have shape {list(value.shape)}, not [{wanted}]")
+
+
+def check_agreement(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> None:
+    """Raise for choices that give one dimension two sizes (only where the model does not run: some accept that)."""
+    seen: dict[str, tuple[int, str]] = {}
+    for spec in specs:
+        value = given.get(spec.name)
+        for name, size in (bind_sizes(spec, value.shape) if isinstance(value, np.ndarray) else {}).items():
+            if chosen.get(name, size) != size:
+                raise ChoiceError(f"{name} is {size} in the values of input {spec.name!r}, but {chosen[name]} was chosen")
+            first, where = seen.setdefault(name, (size, spec.name))
+            if first != size:
+                raise ChoiceError(f"{name} is {first} in the values of input {where!r}, but {size} in those of {spec.name!r}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _fixed_sizes(specs: Sequence[InputSpec], given: Mapping[str, Value], chosen: Mapping[str, int]) -> Sizes:
+    """The sizes that follow from given arrays, and those that the user has chosen, which take precedence."""
+    known = open_dimensions(specs)
+    unknown = chosen.keys() - known.keys()
+    if unknown:
+        raise ChoiceError(f"sizes for {_listed(sorted(unknown))}, but the open dimensions of the model are {_listed(known)}")
+    sizes: Sizes = {}
+    for spec in specs:
+        value = given.get(spec.name)
+        if isinstance(value, np.ndarray):
+            sizes |= bind_sizes(spec, value.shape)
+    return {name: size for name, size in sizes.items() if name in known} | dict(chosen)

@@ -12,8 +12,8 @@ import onnx
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate
 from xoptim.facts.errors import ModelError
-from xoptim.facts.info import Info
 from xoptim.facts.protos import fed_inputs
+from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.validate.dims import input_specs, names_in, size_of

@@ -16,14 +16,14 @@ from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
 from tests.batching.fakes import COMMAND, files, runs, write
 from tests.cli.command import Xopt
-from tests.cli.test_progress import MOVES
-from xoptim.batching import process
-from xoptim.batching.store import RESULTS
+from tests.cli.test_tables_progress import MOVES
+from xoptim.batching import job as process
+from xoptim.batching.running import RESULTS
 
 INTERRUPTIBLE = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
-from xoptim.batching import process
+from xoptim.batching import job as process
 process.COMMAND = {COMMAND!r}
 from xoptim.cli.main import main
 main()

@@ -47,7 +47,7 @@ def test_patterns_that_are_skipped_have_a_reason(xopt: Xopt) -> None:
 def test_instructions_for_integers(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, text: str | None, line: str) -> None:
     if text is not None:
         Path("cpuinfo").write_text(text)
-    monkeypatch.setattr("xoptim.system.processor._INFO", Path("cpuinfo"))
+    monkeypatch.setattr("xoptim.system.machine._INFO", Path("cpuinfo"))
     found = [each for each in xopt("doctor").out.splitlines() if each.startswith("integers")]
     assert found == ([line] if line else [])
 

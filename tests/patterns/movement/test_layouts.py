@@ -12,7 +12,7 @@ from xoptim.patterns.movement._layouts import MOVING, composed, inverse, is_iden
 
 from tests.support import parse, run, types
 from xoptim import optimize
-from xoptim.facts.families import ELEMENTWISE
+from xoptim.facts.shapes import ELEMENTWISE
 
 Shape = tuple[int, ...]
 Stored = Callable[[Shape], dict[str, Any]]

@@ -1,0 +1,64 @@
+"""Folders, patterns and lists of models."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.batching.fakes import write
+from xoptim.batching import BatchError
+from xoptim.batching.running import find_models
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with models."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "in", a="", sub__b="", sub__deep__c="", out__a="")
+    for name in (".hidden/d.onnx", "._a.onnx", "notes.txt", "sub/t.onnxtxt", "sub/w.onnx.data"):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("in", ["a", "sub/b", "sub/deep/c", "sub/t"]),
+        ("in/", ["a", "sub/b", "sub/deep/c", "sub/t"]),
+        ("in/**/*.onnx", ["a", "sub/b", "sub/deep/c"]),
+        ("in/sub/*.onnx*", ["b", "t", "w.onnx.data"]),
+        ("in/s*/b.onnx", ["sub/b"]),
+        ("in/a.onnx", ["a"]),
+        (["in/sub/b.onnx", "in/sub/deep/c.onnx", "in/sub/b.onnx"], ["b", "deep/c"]),
+    ],
+)
+def test_what_is_found(folder: Path, source: str | list[str], names: list[str]) -> None:
+    found = find_models(source, folder / "in/out")
+    assert sorted(found) == [f"{name}.onnx" for name in names]
+    assert all(path.is_file() for path in found.values())
+
+
+def test_a_list(folder: Path) -> None:
+    """Relative to the current folder; a file that is missing is a model, which will have no result."""
+    Path("list.txt").write_text(f"# models\nin/a.onnx\n\n{folder}/in/sub/b.onnx\nin/gone.onnx\n")
+    found = find_models("list.txt", folder / "out")
+    assert list(found) == ["a.onnx", "sub/b.onnx", "gone.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "message"),
+    [
+        ("nowhere", "out", "neither a folder"),
+        ("in/*.pb", "out", "there is no model in"),
+        ("in/sub/*/../../a.onnx", "out", "is outside"),
+        (["in/a.onnx", "in/a.onnxtxt"], "out", "have the same result, 'a.onnx'"),
+        (["in/a.onnx"], "in", "would replace a model"),
+        ("in", "in/..", "would replace|there is no model"),
+    ],
+)
+def test_what_cannot_be_used(folder: Path, source: str | list[str], output: str, message: str) -> None:
+    if source == "in" and output == "in/..":
+        (folder / "a.onnx").symlink_to(folder / "in/a.onnx")
+    with pytest.raises(BatchError, match=message):
+        find_models(source, folder / output)

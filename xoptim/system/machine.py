@@ -1,0 +1,247 @@
+"""This process and the machine: memory and limits of it, the processor, groups of processes, signals, limits of time."""
+
+import ctypes
+import mmap
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from xoptim.system.optional import resource
+
+_DEATH: Final = 1  # PR_SET_PDEATHSIG
+_PERTURB: Final = -6, 128
+"""Makes the GNU C library fill allocated memory with bytes 0x7F: a tensor that no kernel writes to holds large numbers
+or NaN, not the zeros of fresh memory. Other C libraries have no such option."""
+
+
+def own_group() -> dict[str, Any]:
+    """Options of `subprocess.Popen` for a process that Ctrl-C does not reach: its parent ends it."""
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"start_new_session": True}
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that has a group of its own, and the processes that it started (Windows: it alone)."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
+def end_this_process() -> None:
+    """Ask this process to end, as another one would: what is set by `on_request_to_end` is called in the main thread."""
+    if sys.platform == "win32":  # where os.kill ends the process at once
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def on_request_to_end(handler: Callable[..., None]) -> None:
+    """Call a function when this process is asked to end, unless its parent ignores such requests: they stay ignored."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, such as ``"SIGKILL"``; its number, where the system has no such signal."""
+    names = {each.value: each.name for each in signal.Signals} if sys.platform != "win32" else {}
+    return names.get(number, f"signal {number}")
+
+
+def end_text(code: int) -> str:
+    """How a process ended, by its exit code, which is minus the number of a signal on POSIX."""
+    if code >= 0:
+        return f"ended with the exit code {code}"
+    return f"ended by {signal_name(-code)}"
+
+
+def limit_processor_time(seconds: float) -> None:
+    """Limit the processor time of this process from now on, in seconds, where the system can; 0 for no limit."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def perturb_memory() -> None:
+    """Fill memory that is allocated from now on with large numbers, where the C library can."""
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
+        ctypes.CDLL(None).mallopt(*_PERTURB)
+
+
+def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
+    """Continue in a copy of this process, so that a crash costs no new start: the next copy replaces it.
+
+    Only on Linux: libraries of macOS do not work in copies.
+
+    Args:
+        on_crash: called in this process with the exit code of a copy that crashed.
+
+    Returns:
+        True in a copy, and where the system makes none; False in this process when a copy ended well.
+    """
+    while sys.platform == "linux":
+        worker = os.fork()
+        if not worker:
+            break
+        status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+        if not status:
+            return False
+        on_crash(status)
+    return True
+
+
+def end_of_child() -> int | None:
+    """Continue in a child, and wait for its end in this process, which passes signals on. The child ends with this process.
+
+    Returns:
+        ``None`` in the child, and in this process where there is none: on other systems than Linux, and when threads run.
+        Otherwise the exit code of the child, minus the number of a signal that ended it.
+    """
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return None
+    watched = {signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a parent that ignores it would leave nothing to wait for
+    child = os.fork()
+    if not child:
+        ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return None
+    ended = status = 0
+    while not ended:
+        info = signal.sigwaitinfo(watched)
+        if info.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(child, os.WNOHANG)
+        elif info.si_code <= 0:  # those of a terminal reach the child too
+            os.kill(child, info.si_signo)
+    return os.waitstatus_to_exitcode(status)
+
+
+_INFO: Final = Path("/proc/cpuinfo")
+
+
+def cores() -> int:
+    """Number of cores that this process may use: fewer than the machine has where a container or ``taskset`` restricts it."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """The name of the processor, as the system states it."""
+    return next(iter(_field("model name")), platform.processor())
+
+
+def instructions() -> frozenset[str] | None:
+    """Names of the instructions of the first processor, as Linux lists them; ``None`` where the system does not list them."""
+    if not _INFO.exists():
+        return None
+    return frozenset(next(iter(_field("flags", "Features")), "").split())
+
+
+def clock_of_thread() -> Callable[[], float]:
+    """The clock of the processor time of the calling thread, in seconds; of time, where the system counts in long steps."""
+    return time.perf_counter if sys.platform == "win32" else time.thread_time
+
+
+def _field(*names: str) -> list[str]:
+    """The values of a field, one for each processor."""
+    try:
+        lines = _INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.partition(":")[2].strip() for line in lines if line.startswith(names)]
+
+
+_GROUPS: Final = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+_ROOT = Path("/")
+
+
+def require_memory(size: int) -> None:
+    """Raise MemoryError unless the system grants some bytes, which are given back."""
+    try:
+        # A heap may hold free memory from which nothing else can be granted; only a mapping asks the system.
+        if sys.platform == "win32":
+            mmap.mmap(-1, size).close()
+        else:
+            mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError as error:
+        raise MemoryError from error
+
+
+def available_memory() -> int | None:
+    """Bytes that this process can still allocate, ``None`` where the system does not report them (not Linux)."""
+    free = [size for size in (_noted("/proc/meminfo", "MemAvailable"), _left_in_limit(), *_left_in_group()) if size is not None]
+    return max(min(free), 0) if free else None
+
+
+def data_size() -> int | None:
+    """Bytes of private memory that this process has reserved, ``None`` where the system does not report them."""
+    return _noted("/proc/self/status", "VmData")
+
+
+def resident_size() -> int | None:
+    """Bytes of this process in memory, ``None`` where the system does not report them."""
+    return _noted("/proc/self/status", "VmRSS")
+
+
+def peak_size() -> int | None:
+    """The most bytes of this process that were in memory, ``None`` where the system does not report them."""
+    return _noted("/proc/self/status", "VmHWM")
+
+
+def limit_data(size: int, *, for_good: bool = False) -> Callable[[], None] | None:
+    """Limit the private memory of this process, as ``ulimit -d`` does: files that are mapped into memory do not count.
+
+    Args:
+        size: bytes.
+        for_good: neither this process nor its children can raise the limit again.
+
+    Returns:
+        A function that restores the limit that held before; ``None`` where the system has no such limit, or forbids the change.
+    """
+    if resource is None:
+        return None
+    before: tuple[int, int] = resource.getrlimit(resource.RLIMIT_DATA)
+    least = size if before[1] == resource.RLIM_INFINITY else min(size, before[1])
+    try:
+        resource.setrlimit(resource.RLIMIT_DATA, (least, least if for_good else before[1]))
+    except (OSError, ValueError):  # a container may forbid it
+        return None
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _left_in_group() -> list[int]:
+    """Bytes that the control group of a container still allows."""
+    pairs = [(_read(limit).strip(), _read(current).strip()) for limit, current in _GROUPS]
+    # Without a limit, the file contains the word "max".
+    return [int(limit) - int(current) for limit, current in pairs if limit.isdecimal() and current.isdecimal()]
+
+
+def _left_in_limit() -> int | None:
+    """Bytes that the limit of the process (``ulimit -d``) still allows."""
+    used = data_size()
+    if used is None or resource is None:
+        return None
+    soft: int = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    return None if soft == resource.RLIM_INFINITY else soft - used
+
+
+def _noted(path: str, field: str) -> int | None:
+    """The bytes that a field of a file of the system states in kB."""
+    return next((int(line.split()[1]) << 10 for line in _read(path).splitlines() if line.startswith(f"{field}:")), None)
+
+
+def _read(path: str) -> str:
+    try:
+        return (_ROOT / path.lstrip("/")).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""
