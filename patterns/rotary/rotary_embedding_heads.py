@@ -31,14 +31,11 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
         shape = g.try_infer_shape(m.outputs[0])
         if shape is None or len(shape) != 4 or not isinstance(shape[1], int) or not isinstance(shape[3], int):  # (1)
             return self.none(m.nodes[0], msg="a shape is unknown")
-        if not m.single and not is_op(g.node_before(m.x), "Reshape") and not self._is_between(g, m.outputs[0]):  # (2)
+        attention = None if g.is_used_more_than_once(m.outputs[0]) else g.next_node(m.outputs[0])
+        is_merged = is_op(attention, "Attention") and is_op(g.next_node(attention.output[0]), "Transpose")
+        if not m.single and not is_merged and not is_op(g.node_before(m.x), "Reshape"):  # (2)
             return self.none(m.nodes[0], msg="neither a Reshape nor an Attention splits the heads")
         return m.derive(heads=shape[1], size=shape[3])
-
-    def _is_between(self, g: GraphView, turned: str) -> bool:
-        """Whether a Transpose merges the heads of an Attention that is the only reader."""
-        attention = None if g.is_used_more_than_once(turned) else g.next_node(turned)
-        return is_op(attention, "Attention") and is_op(g.next_node(attention.output[0]), "Transpose")
 
     def apply_pattern(
         self, g: PatternRewriter, x: str, cos: str, sin: str, single: bool, heads: int, size: int, attributes: dict[str, Any]
@@ -49,17 +46,15 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
             return g.op.Unsqueeze(turned, axes=[1])
         return g.op.Transpose(g.op.Reshape(turned, np.array([0, 0, heads, size], dtype=np.int64)), perm=[0, 2, 1, 3])
 
+    _p = "int64[3] m = {0, 0, 12}, int64[4] r = {0, 0, 3, 4}>"
+    _h = "p = Reshape(x, m) h = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (p, c, i) u = Reshape(h, r)"
     examples = Example.pairs(
         "agraph (float[b,s,12] a, float[b,s,1] c, float[b,s,1] i) => (float[b,3,s,4] y) <int64[4] n = {0, 0, 3, 4}> "
-        "{ x = Reshape(a, n) t = Transpose <perm = [0, 2, 1, 3]> (x) y = RotaryEmbedding <rotary_embedding_dim = 2> (t, c, i) }",
-        "<int64[4] n = {0, 0, 3, 4}, int64[3] m = {0, 0, 12}, int64[4] r = {0, 0, 3, 4}> { x = Reshape(a, n) p = Reshape(x, m) "
-        "q = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (p, c, i) u = Reshape(q, r) "
-        "y = Transpose <perm = [0, 2, 1, 3]> (u) }",
+        "{ x = Reshape(a, n) t = Transpose <perm = [0, 2, 1, 3]> (x) y = RotaryEmbedding <rotary_embedding_dim = 2> (t,c,i) }",
+        f"<int64[4] n = {{0, 0, 3, 4}}, {_p} {{ x = Reshape(a, n) {_h} y = Transpose <perm = [0, 2, 1, 3]> (u) }}",
         "agraph (float[b,s,3,4] x, float[b,s,1] c, float[b,s,1] i, float[b,3,s,4] k, float[b,3,s,4] v) => (float[b,s,3,4] y) "
         "{ t = Transpose <perm = [0, 2, 1, 3]> (x) q = RotaryEmbedding <rotary_embedding_dim = 2> (t, c, i) "
         "a = Attention(q, k, v) y = Transpose <perm = [0, 2, 1, 3]> (a) }",
-        "<int64[3] m = {0, 0, 12}, int64[4] r = {0, 0, 3, 4}> { p = Reshape(x, m) "
-        "h = RotaryEmbedding <rotary_embedding_dim = 2, num_heads = 3> (p, c, i) u = Reshape(h, r) "
-        "q = Transpose <perm = [0, 2, 1, 3]> (u) a = Attention(q, k, v) y = Transpose <perm = [0, 2, 1, 3]> (a) }",
+        f"<{_p} {{ {_h} q = Transpose <perm = [0,2,1,3]> (u) a = Attention(q, k, v) y = Transpose <perm = [0,2,1,3]> (a) }}",
         opset=23,
     )
