@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -41,11 +42,14 @@ class MulAddConvPattern(PatternOptimization):
         shape, group = g.static_shape(weight), g.get_attribute(node, "group", 1)
         if shape is None or not all(g.is_constant(name) for name in (weight, *bias) if name):  # (1)
             return self.none(node, msg="weights or bias are not constant")
-        found = affine_above(g, node.input[0], 1, shape[1] * group, _STEPS, shifts=not _pads(node.attribute))  # (3)
+        above = partial(affine_above, g, node.input[0], 1, shape[1] * group, shifts=not _pads(node.attribute))  # (3)
+        found = above(_STEPS)
         if not found.nodes:  # (2)
             return self.none(node, msg="no constant for each channel before it")
-        if is_op(found.nodes[-1], *_STEPS[:4]) and is_op(g.node_before(found.source), "Mul"):  # (5)
-            return self.none(found.nodes[-1], msg="it may be the end of an activation")
+        if is_op(last := found.nodes[-1], *_STEPS[:4]) and is_op(g.node_before(found.source), "Mul"):  # (5)
+            found = above(_STEPS[4:])
+            if not found.nodes:
+                return self.none(last, msg="it may be the end of an activation")
         if not np.isfinite(doubles(g, weight)).all():  # (1)
             return self.none(node, msg="the weights are not finite")
         merged = _absorbed(g, weight, bias[0] if bias else "", group, found)  # (4)
