@@ -1,5 +1,6 @@
 """Choices that are tried as a whole, such as convolutions with everything between them on integers."""
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from tests.precision.models import convolutions, images, kernels
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.precision import lowering, trial
 from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.validate.errors import ChoiceError
+from xoptim.validate.session import Session
 
 
 def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -> Lowered:
@@ -99,3 +102,20 @@ def test_a_result_that_is_almost_zero_stays_in_floats() -> None:
     found = lowered(model)
     assert sorted(found.rounded) == ["c"]
     assert [report.status for report in found.structure] == ["equal"]
+
+
+@pytest.mark.parametrize("goal", ["size", "speed"])
+def test_weights_in_all_forms_are_freed_before_the_proof(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = list[weakref.ref[Session]]()
+
+    def noted(*args: Any, **options: Any) -> Session:
+        sessions.append(weakref.ref(found := Session(*args, **options)))
+        return found
+
+    def proved(*args: Any, **options: Any) -> Any:
+        assert [each() for each in sessions] == [None] * len(sessions) != []
+        return prove(*args, **options)
+
+    monkeypatch.setattr(trial, "Session", noted)
+    monkeypatch.setattr(lowering, "prove", proved)
+    assert not lowered(convolutions(), goal=goal).fault

@@ -1,11 +1,12 @@
 """The search with given times: no clock, no onnxruntime."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from tests.tuning.fakes import FakeMeter, ratio
+from xoptim.bench import Ratio
 from xoptim.facts.errors import XoptimError
 from xoptim.tuning.choices import EVERYTHING, PATTERNS, UNTOUCHED, Choice, Facts, Recipe, Variation, variations
 from xoptim.tuning.search import MARGIN, Found, Rules, Search, Trial, Verdict, confirm, finalists, is_faster, is_slower, ranking
@@ -37,6 +38,17 @@ def times(costs: Mapping[str, float], base: float = 0.9) -> Callable[[Choice], f
 def searched(meter: FakeMeter, rules: Rules = RULES, is_enough: Callable[[Choice], bool] = lambda _: False) -> Found:
     facts = Facts(groups=GROUPS)
     return Search(ORIGINAL, lambda best: variations(best, facts, PATTERNS), meter, rules).run(START, is_enough=is_enough)
+
+
+def test_what_is_not_faster_in_floats_is_tried_around_integers() -> None:
+    def seconds(choice: Choice) -> float:
+        recipe = choice.recipe
+        return 1.0 if recipe.scheme is None else 0.4 if recipe.is_raised else 0.5
+
+    facts = Facts(schemes=("int8",))
+    found = Search(ORIGINAL, lambda best: variations(best, facts, EVERYTHING), FakeMeter(seconds), RULES).run(START)
+    assert found.best.recipe == Recipe(is_raised=True, scheme="int8")
+    assert found.changes == ("int8", "newest operator set")
 
 
 def test_a_group_that_makes_the_model_slower_is_left_out() -> None:
@@ -250,19 +262,31 @@ BEST = Choice(Recipe(frozenset(["shapes"])), replace(SETTINGS, memory_pattern=Fa
 SMALL = without("products")
 
 
+def ranked(
+    choices: Sequence[Choice], final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]], width: float = 0.004
+) -> list[Choice]:
+    """The order of finalists whose ratios to each other have intervals of a width."""
+    return ranking(choices, final, others, lambda one, other: ratio(final[one].value / final[other].value, width))
+
+
 def test_a_faster_result_is_preferred() -> None:
     final = {BEST: ratio(0.8), START: ratio(0.9)}
     others = [(SMALL, ratio(0.95)), (START, ratio(0.9)), (ORIGINAL, ratio(1.0, 0.0))]
-    assert ranking([START, BEST], final, others) == [BEST, START, SMALL, ORIGINAL]
+    assert ranked([START, BEST], final, others) == [BEST, START, SMALL, ORIGINAL]
 
 
 def test_the_best_result_of_the_search_is_not_slower_than_the_first_one() -> None:
-    assert ranking([START, BEST], {BEST: ratio(0.95), START: ratio(0.9)}, [])[0] == START
+    assert ranked([START, BEST], {BEST: ratio(0.95), START: ratio(0.9)}, [])[0] == START
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.885, START), (0.879, BEST)])
 def test_a_simpler_result_is_preferred_within_the_margin(value: float, expected: Choice) -> None:
-    assert ranking([START, BEST], {BEST: ratio(value), START: ratio(0.9)}, [])[0] == expected
+    assert ranked([START, BEST], {BEST: ratio(value), START: ratio(0.9)}, [])[0] == expected
+
+
+@pytest.mark.parametrize(("width", "expected"), [(0.04, BEST), (0.08, START)])
+def test_a_simpler_result_is_preferred_that_may_be_as_fast(width: float, expected: Choice) -> None:
+    assert ranked([START, BEST], {BEST: ratio(0.87), START: ratio(0.9)}, [], width)[0] == expected
 
 
 def test_finalists_are_the_start_and_the_fastest_ones_floats_first() -> None:
@@ -278,12 +302,12 @@ def test_where_nothing_is_faster_the_smallest_result_that_is_not_slower_is_prefe
     """With the settings of the start: others were not confirmed to help."""
     final = {BEST: ratio(0.995), START: ratio(1.001)}
     others = [(BEST, ratio(0.97)), (without("shapes"), ratio(1.1)), (SMALL, ratio(1.002)), (START, ratio(0.9))]
-    assert ranking([START, BEST], final, others) == [SMALL, START]
+    assert ranked([START, BEST], final, others) == [SMALL, START]
 
 
 def test_where_everything_is_slower_the_original_remains() -> None:
     final = {START: ratio(1.2)}
-    assert ranking([START], final, [(START, ratio(1.0)), (ORIGINAL, ratio(1.0, 0.0))]) == [ORIGINAL]
+    assert ranked([START], final, [(START, ratio(1.0)), (ORIGINAL, ratio(1.0, 0.0))]) == [ORIGINAL]
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,12 @@ def best_attempt(
         options: by which integers are computed with.
         settings: of the sessions that are measured.
     """
+    limits = (FASTER, *_SLOWER) if found.observed.ranges else (FASTER,)
+    sets = [found.products] if found.goal == "size" else [worthwhile(found.products, limit) for limit in limits]
+    attempts = [_attempt(found, each, precision, options) for place, each in enumerate(sets) if each not in sets[:place]]
+    found.trial.finish()
     if found.goal == "size":
-        return _attempt(found, found.products, precision, options)
-    sets = [worthwhile(found.products, limit) for limit in ((FASTER, *_SLOWER) if found.observed.ranges else (FASTER,))]
-    different = [each for place, each in enumerate(sets) if each not in sets[:place]]
-    attempts = [_attempt(found, each, precision, options) for each in different]
+        return attempts[0]
     best, aim = fastest(found, attempts, settings) or _made(found, [], options), allowance(precision, found.samples)
     return next((each for each in _in_halves(found, best, options) if each.error <= max(aim, best.error)), best)
 

@@ -51,6 +51,10 @@ class Trial:
         """
         return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
 
+    def finish(self) -> None:
+        """Free the weights in all forms: only `error_of` can be called afterwards."""
+        del self._session
+
     def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
         """The error of another model, such as the one of a choice, on all samples."""
         session = Session(model, self._settings, base_dir=folder)

@@ -105,7 +105,7 @@ class Search:
         self._meter = meter
         self._rules = rules
         self._changes_anything = changes_anything
-        self._refused: set[str] = set()  # names of variations that were not faster
+        self._refused: set[tuple[str, str | None]] = set()  # names of variations that were not faster, with the scheme of bits
         self._tried: set[Choice] = set()
 
     def run(
@@ -131,7 +131,7 @@ class Search:
         return found
 
     def _untried(self, best: Choice) -> list[Variation]:
-        return [each for each in self._space(best) if each.name not in self._refused and each.choice not in self._tried]
+        return [each for each in self._space(best) if _key(each) not in self._refused and each.choice not in self._tried]
 
     def _heat(self, variations: Sequence[Variation], found: Found) -> list[Variation]:
         """The next variations to measure, all of one stage; as many as fit into the time."""
@@ -143,7 +143,7 @@ class Search:
             if self._changes_anything(each.choice, found.best):
                 heat.append(each)
             else:
-                self._refused.add(each.name)
+                self._refused.add(_key(each))
                 found.trials.append(Trial((*found.changes, each.name), each.choice, "no effect"))
         return heat
 
@@ -165,11 +165,16 @@ class Search:
             ratio = None if failed is not None or not race.passes else self._meter.ratio(each.choice, self._original)
             found.trials.append(Trial((*found.changes, each.name), each.choice, verdict, ratio, failed or ""))
             if verdict not in ("faster", "behind"):
-                self._refused.add(each.name)
+                self._refused.add(_key(each))
         faster = [each for each in heat if verdicts[each.choice] == "faster"]
         if faster:
             best = min(faster, key=lambda each: (self._meter.ratio(each.choice, found.best).value, each.name))
             found.best, found.changes = best.choice, (*found.changes, best.name)
+
+
+def _key(variation: Variation) -> tuple[str, str | None]:
+    """What a refusal is about: what is not faster in floats may be around integers."""
+    return variation.name, variation.choice.recipe.scheme
 
 
 class Race:
@@ -258,16 +263,31 @@ def finalists(found: Found, start: Choice) -> list[Choice]:
     return [start, *sorted((each for each in others if each in fastest), key=lambda each: each.recipe.scheme is not None)]
 
 
-def ranking(finalists: Sequence[Choice], final: Mapping[Choice, Ratio], others: Sequence[tuple[Choice, Ratio]]) -> list[Choice]:
+def ranking(
+    finalists: Sequence[Choice],
+    final: Mapping[Choice, Ratio],
+    others: Sequence[tuple[Choice, Ratio]],
+    ratio: Callable[[Choice, Choice], Ratio],
+) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
-    Measurably faster ones come first: the first finalist that is within the margin of the fastest, then the others by their
-    time. Choices with the settings of the start, the first finalist, follow, the smallest model first. ``final`` has the ratios
-    of the finalists, measured in the end; ``others`` were measured too, the smallest model first.
+    Measurably faster ones come first: the first finalist that is not known to be slower than the fastest by the margin, then
+    the others by their time. Choices with the settings of the start, the first finalist, follow, the smallest model first.
+
+    Args:
+        finalists: the simpler ones first.
+        final: their times divided by the one of the original, measured in the end.
+        others: choices that were measured too, the smallest model first.
+        ratio: the time of a finalist divided by the time of another one, measured side by side.
     """
     faster = [choice for choice in finalists if is_faster(final[choice])]
-    least = min((final[choice].value for choice in faster), default=1.0)
-    faster.sort(key=lambda choice: max(final[choice].value, least * (1.0 + MARGIN)))
+    fastest = min(faster, key=lambda choice: final[choice].value, default=None)
+
+    def seconds(choice: Choice) -> float:
+        apart = None if fastest is None or choice == fastest else ratio(choice, fastest)
+        return final[choice].value if apart is not None and apart.value > 1.0 + MARGIN and is_slower(apart) else 0.0
+
+    faster.sort(key=seconds)
     equal = [(choice, final.get(choice, ratio)) for choice, ratio in others]
     usable = [choice for choice, ratio in equal if choice.settings == finalists[0].settings and not is_slower(ratio)]
     return list(dict.fromkeys((*faster, *usable)))

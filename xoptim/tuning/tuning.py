@@ -123,7 +123,7 @@ class Tuner:
         final = confirm(measurement.original, [*last, measurement.original], meter, measurement.rules)
         ratios = {each.choice: each.ratio for each in found.trials if each.ratio is not None} | final
         smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
-        return self._settle(ranking(last, final, smallest_first), start, found, ratios)
+        return self._settle(ranking(last, final, smallest_first, meter.ratio), start, found, ratios)
 
     def _first(self, meter: Meter) -> Choice:
         """The preset ``default``, or the original when that result is not proved equal, or cannot be run.
