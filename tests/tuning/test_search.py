@@ -173,7 +173,7 @@ def test_what_was_made_is_measured_once_though_making_it_took_the_time() -> None
     found = Search(ORIGINAL, lambda _: space, meter, RULES, is_made).run(START)
     assert len(meter.passes) == 1
     assert found.trials[0].verdict == "undecided"
-    assert finalists(found, START) == [START, without("normalizations")]
+    assert finalists(found, START, lambda _: 0) == [START, without("normalizations")]
 
 
 def test_the_search_ends_when_the_result_is_good_enough() -> None:
@@ -295,7 +295,16 @@ def test_finalists_are_the_start_and_the_fastest_ones_floats_first() -> None:
         bits: ("undecided", 0.5), SMALL: ("behind", 0.7), without("shapes"): ("not faster", 0.1), BEST: ("faster", 0.8)
     }  # fmt: skip
     trials = [Trial(("one",), choice, verdict, ratio(value)) for choice, (verdict, value) in verdicts.items()]
-    assert finalists(Found(BEST, trials=trials), START) == [START, SMALL, BEST, bits]
+    assert finalists(Found(BEST, trials=trials), START, lambda _: 0) == [START, SMALL, BEST, bits]
+
+
+def test_of_finalists_with_fewer_bits_the_one_with_fewer_nodes_is_simpler() -> None:
+    bits = Choice(Recipe(scheme="int8"), SETTINGS)
+    raised, tuned = Choice(Recipe(scheme="int8", is_raised=True), SETTINGS), replace(bits, settings=BEST.settings)
+    seconds = {tuned: 0.48, bits: 0.5, raised: 0.49}
+    trials = [Trial(("one",), choice, "undecided", ratio(value)) for choice, value in seconds.items()]
+    found = finalists(Found(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2)
+    assert found == [START, raised, bits, tuned]
 
 
 def test_where_nothing_is_faster_the_smallest_result_that_is_not_slower_is_preferred() -> None:

@@ -252,15 +252,21 @@ def _is_borderline(ratio: Ratio) -> bool:
     return ratio.interval.low < 1.0 + MARGIN < ratio.interval.high and ratio.interval.high - ratio.interval.low > LOSS
 
 
-def finalists(found: Found, start: Choice) -> list[Choice]:
+def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> list[Choice]:
     """The choices among which the last passes decide, the simpler ones first: the start and the two fastest others.
 
-    A choice that was not accepted for want of time is one of them.
+    A choice that was not accepted for want of time is one of them. Floats are simpler than fewer bits; of these, the usual
+    settings are, and then the model with fewer nodes, which does not depend on noise.
     """
     tried = {each.choice: each.ratio for each in found.trials if each.verdict in ("faster", "behind", "undecided")}
     others = {choice: ratio.value for choice, ratio in tried.items() if ratio is not None}
     fastest = {start, found.best, *sorted(others, key=lambda choice: others[choice])[:2]}
-    return [start, *sorted((each for each in others if each in fastest), key=lambda each: each.recipe.scheme is not None)]
+
+    def order(choice: Choice) -> tuple[bool, bool, int]:
+        rounded = choice.recipe.scheme is not None
+        return (True, choice.settings != start.settings, nodes(choice)) if rounded else (False, False, 0)
+
+    return [start, *sorted((each for each in others if each in fastest), key=order)]
 
 
 def ranking(

@@ -119,7 +119,7 @@ class Tuner:
         facts = replace(studied, threads=threads, selection=self._selection, schemes=schemes)
         found = measurement.search(start, facts, EVERYTHING, meter, on_step=self._on_step)
         self._on_step("measuring the result")
-        last = finalists(found, start)
+        last = finalists(found, start, lambda choice: self._size(choice.recipe)[0])
         final = confirm(measurement.original, [*last, measurement.original], meter, measurement.rules)
         ratios = {each.choice: each.ratio for each in found.trials if each.ratio is not None} | final
         smallest_first = sorted(ratios.items(), key=lambda each: self._size(each[0].recipe))
