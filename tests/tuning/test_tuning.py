@@ -229,3 +229,7 @@ def test_floats_only_unless_asked(timed: Timed) -> None:
     found = xoptim.tune(network(layers=2), TuneOptions(threads=1, feeds=words()))
     assert not {"int8", "int4"} & {trial.label for trial in found.report.trials}
     assert found.report.to_json()["precision"] is None
+
+
+def test_products_are_measured_with_the_threads_of_the_result() -> None:
+    assert TuneOptions(threads=1).checks.threads == TuneOptions(threads=1).bench.threads == 1

@@ -43,8 +43,8 @@ class TuneOptions(RunValues):
 
     @property
     def checks(self) -> ValidationOptions:
-        """The options of the proof."""
-        return ValidationOptions(providers=(self.provider,), **self.run_values())
+        """The options of the proof, and of the measurements of products with fewer bits."""
+        return ValidationOptions(providers=(self.provider,), threads=self.threads, **self.run_values())
 
 
 class TuneChanges(RunChanges, total=False):
