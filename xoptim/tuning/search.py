@@ -173,7 +173,7 @@ class Search:
 
 
 def _key(variation: Variation) -> tuple[str, str | None]:
-    """What a refusal is about: what is not faster in floats may be around integers."""
+    """The subject of a refusal: a variation that is not faster in floats may be so around integers."""
     return variation.name, variation.choice.recipe.scheme
 
 
