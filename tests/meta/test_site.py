@@ -95,6 +95,7 @@ def test_the_built_site_is_read(browser: Any) -> None:
     assert seen.count("article img") >= 1
     seen.page.click(".sidebar-tree a:text-is('Patterns')")
     seen.page.locator("article a[href$='GatherUnsqueeze.html']").first.click()
+    seen.page.locator("h1:text('GatherUnsqueeze')").wait_for()
     assert seen.texts("h1")[0].startswith("GatherUnsqueeze")
     assert seen.count("svg.graph rect") >= 3
     assert seen.page.locator("svg.graph").first.bounding_box()["width"] > 50
