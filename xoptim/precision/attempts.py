@@ -29,7 +29,7 @@ _WHOLE: Final = 0.98
 _NOISE: Final = 0.03
 """Part of the time by which two attempts must differ, so that a second run chooses the same one."""
 _SECONDS: Final = 0.5
-_DRAWS: Final = 8
+_DRAWS: Final = 3
 """Products that are left out in turn where all weights that stay in floats cannot be stored in 16 bits."""
 _UNSEEN: Final = 0.4
 """Part of the tolerance that is kept for values that are not among the samples, where there is one; less the more there are."""
