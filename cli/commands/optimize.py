@@ -168,7 +168,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         choices = replace(choices, assume=fitting(subject, choices.assume, always=choices.assume_fitting))
         options = page.listening(choices.optimization(progress))
         precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
-        floats = proof = prove(subject, *((options, how) if precision is None else in_floats(options, how)))
+        floats = proof = prove(subject, options if precision is None else in_floats(options), how)
         check_values_used(proof.reports, how.checks)
         check_sizes_fit(model, preparation, proof.reports, how.checks)
         summary = summarize(model, target, proof)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from xoptim import OptimizationOptions
-from xoptim.optimizing.proof import ProofOptions, prove
+from xoptim.optimizing.proof import Draft, ProofOptions, prove
 from xoptim.precision.lowering import in_floats
 from xoptim.precision.measuring import Sensitivity, sensitivity
 from xoptim.precision.metrics import Metric
@@ -45,9 +45,9 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
         provider=choices.provider[0],
         assume=fitting(model, choices.assume),
     )
-    with Progress(enabled=not choices.as_json) as progress:
-        how = ProofOptions(checks=choices.comparison.read(choices.provider), whole=False, on_step=progress.say)
-        found = sensitivity(prove(model, *in_floats(options, how)), options, how, precision)
+    with Progress(enabled=not choices.as_json) as progress, Draft(None) as draft:
+        how = ProofOptions(checks=choices.comparison.read(choices.provider), whole=False, on_step=progress.say, draft=draft)
+        found = sensitivity(prove(model, in_floats(options), how), options, how, precision)
     if choices.as_json:
         print_json([each.to_json() for each in found.in_order()])
     else:

@@ -60,7 +60,7 @@ def drawn_options(rng: random.Random, feeds: Sequence[dict[str, np.ndarray]]) ->
 def lowered(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) -> Lowered:
     """The model with fewer bits, as the command makes it."""
     options, how = OptimizationOptions(patterns=patterns, strict=True), ProofOptions(bisect=False)
-    return lower(prove(model, *in_floats(options, how)), options, how, precision)
+    return lower(prove(model, in_floats(options), how), options, how, precision)
 
 
 def outcome(seed: int) -> str:

@@ -21,7 +21,7 @@ def lowered(model: onnx.ModelProto, patterns: str = "default", **options: Any) -
     """A model with fewer bits."""
     how, chosen = ProofOptions(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(**{"goal": "size", "tolerance": 0.5, "feeds": [images(), images(seed=1)], **options})
-    return lower(prove(model, *in_floats(chosen, how)), chosen, how, precision)
+    return lower(prove(model, in_floats(chosen), how), chosen, how, precision)
 
 
 @pytest.mark.parametrize("opset", [11, 13, 17, 21])

@@ -59,7 +59,7 @@ def lowered(model: onnx.ModelProto, feeds: list[dict[str, np.ndarray]], patterns
     """The model with everything in 8 bits."""
     how, options = ProofOptions(), OptimizationOptions(patterns=patterns)
     precision = PrecisionOptions(goal="size", tolerance=0.9, feeds=feeds)
-    return lower(prove(model, *in_floats(options, how)), options, how, precision)
+    return lower(prove(model, in_floats(options), how), options, how, precision)
 
 
 @pytest.mark.parametrize("steps", [ONE_NODE, SINGLE_STEPS])

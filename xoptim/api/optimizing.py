@@ -238,7 +238,7 @@ def _proved(
         raise TypeError(
             f"precision is an instance of PrecisionOptions, such as PrecisionOptions(scheme='int8'), not {precision!r}"
         )
-    floats = proof = prove(source, *((options, how) if precision is None else in_floats(options, how)))
+    floats = proof = prove(source, options if precision is None else in_floats(options), how)
     lowered = None if precision is None or proof.failure is not None else lower(proof, options, how, precision)
     if bench is not None and proof.failure is None:
         proof, _ = keep_if_not_slower(source, proof, options, how, bench)

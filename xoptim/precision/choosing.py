@@ -14,7 +14,7 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
 
     Errors of different products are nearly independent, so that their squares add up; the square of an error for each
     multiplication, or bit, that is saved is the price of a product. The cheapest products that together keep the tolerance are
-    taken, then each further one with which the tolerance is still kept. The last ones are given back until all samples keep it,
+    taken, then each further one that is expected to keep it, and does. The last ones are given back until all samples keep it,
     those too that did not serve to choose.
 
     Args:
@@ -29,15 +29,16 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     def error(chosen: Sequence[Product], places: range) -> float:
         return trial.error(with_followers(chosen, products), places)
 
-    low, high = 0, len(ranked)
+    low, high, reached = 0, len(ranked), 0.0
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if error(ranked[:middle], samples.to_choose) <= tolerance else (low, middle - 1)
-    chosen, least = ranked[:low], error(ranked[:low], samples.to_choose)
+        found = error(ranked[:middle], samples.to_choose)
+        low, high, reached = (middle, high, found) if found <= tolerance else (low, middle - 1, reached)
+    chosen = ranked[:low]
     for each in ranked[low:]:
-        if least**2 + each.alone**2 <= tolerance**2:
+        if reached**2 + each.alone**2 <= tolerance**2:
             found = error([*chosen, each], samples.to_choose)
-            chosen, least = ([*chosen, each], found) if found <= tolerance else (chosen, least)
+            chosen, reached = ([*chosen, each], found) if found <= tolerance else (chosen, reached)
     everywhere = range(len(samples.feeds))
     while chosen and error(chosen, everywhere) > tolerance:
         chosen.pop()

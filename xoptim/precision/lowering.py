@@ -124,9 +124,9 @@ class Lowered:
         }
 
 
-def in_floats(options: OptimizationOptions, how: ProofOptions) -> tuple[OptimizationOptions, ProofOptions]:
+def in_floats(options: OptimizationOptions) -> OptimizationOptions:
     """The options of the optimization before anything is rounded: blocks are written to their places afterwards."""
-    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS)), how
+    return replace(options, outline=False, drop=(*options.drop, *_AFTERWARDS))
 
 
 def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:

@@ -71,7 +71,6 @@ def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionO
     if not any(is_measurable(run.results) for run in runs):
         raise ChoiceError(_HOLLOW)
     are_random = any(run.source == "random" for run in runs)
-    if options.feeds:
-        return Samples([run.feeds for run in runs], are_random)
-    typical = run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds if are_random else {}
+    draws = are_random and not options.feeds
+    typical = run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds if draws else {}
     return Samples([run.feeds for run in runs], are_random, typical)

@@ -127,7 +127,7 @@ class Candidates:
 
     def _lower(self, recipe: Recipe, precision: PrecisionOptions) -> Lowered:
         options, how = self.options(recipe), ProofOptions(checks=self._checks, bisect=False)
-        floats = prove(self.source, *in_floats(options, replace(how, whole=False)))  # proved with the recipe of floats
+        floats = prove(self.source, in_floats(options), replace(how, whole=False))  # proved with the recipe of floats
         found = lower(floats, options, how, precision)
         if found.fault or not found.taken:  # weights that are only stored in fewer bits save no time
             raise ChoiceError(found.fault or "no choice within the tolerance is faster here")

@@ -273,7 +273,7 @@ def ranking(
     finalists: Sequence[Choice],
     final: Mapping[Choice, Ratio],
     others: Sequence[tuple[Choice, Ratio]],
-    ratio: Callable[[Choice, Choice], Ratio],
+    compare: Callable[[Choice, Choice], Ratio],
 ) -> list[Choice]:
     """The choices that are not slower than the original, in the order in which they are preferred.
 
@@ -284,16 +284,17 @@ def ranking(
         finalists: the simpler ones first.
         final: their times divided by the one of the original, measured in the end.
         others: choices that were measured too, the smallest model first.
-        ratio: the time of a finalist divided by the time of another one, measured side by side.
+        compare: the time of a finalist divided by the time of another one, measured side by side.
     """
     faster = [choice for choice in finalists if is_faster(final[choice])]
     fastest = min(faster, key=lambda choice: final[choice].value, default=None)
 
-    def seconds(choice: Choice) -> float:
-        apart = None if fastest is None or choice == fastest else ratio(choice, fastest)
-        return final[choice].value if apart is not None and apart.value > 1.0 + MARGIN and is_slower(apart) else 0.0
+    def lag(choice: Choice) -> float:
+        """How much longer a finalist takes than the fastest, 1 where that is not known."""
+        apart = None if fastest is None or choice == fastest else compare(choice, fastest)
+        return apart.value if apart is not None and apart.value > 1.0 + MARGIN and is_slower(apart) else 1.0
 
-    faster.sort(key=seconds)
+    faster.sort(key=lag)
     equal = [(choice, final.get(choice, ratio)) for choice, ratio in others]
     usable = [choice for choice, ratio in equal if choice.settings == finalists[0].settings and not is_slower(ratio)]
     return list(dict.fromkeys((*faster, *usable)))
