@@ -16,8 +16,8 @@ from xoptim.reporting.reports import HtmlReport, measured, report_of, subject_of
 from .exit_codes import DIFFERENT, NOT_VALIDATED
 from .files import STANDARD_OUTPUT, writable
 from .options import flag
+from .progress import Progress
 from .summary import Summary
-from .tables import Progress
 
 
 @dataclass(frozen=True)

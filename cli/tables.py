@@ -1,57 +1,16 @@
-"""Print JSON, tables that never truncate a cell, and on a terminal a line of progress while the command runs."""
+"""Print JSON, and tables that never truncate a cell: cells that do not fit go below their row."""
 
 import json
 import textwrap
 from collections.abc import Collection, Sequence
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import click
 from rich.cells import cell_len
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 
-from xoptim import Event
-
 from .files import readable
-from .guard import note
-
-
-class Progress:
-    """Shows the step and its progress on standard error, if ``enabled`` and if that is a terminal."""
-
-    def __init__(self, enabled: bool) -> None:
-        console = Console(stderr=True)
-        self._status: Status | None = console.status("starting") if enabled and console.is_terminal else None
-        self._rewrites = 0
-
-    @property
-    def shown(self) -> bool:
-        """Whether anything is shown."""
-        return self._status is not None
-
-    def say(self, step: str) -> None:
-        """Show a new step."""
-        note(step)
-        if self._status is not None:
-            self._status.update(step)
-
-    def event(self, event: Event) -> None:
-        """Update the line from an event of the optimizer."""
-        self._rewrites += event.kind == "applied"
-        if event.kind == "round":
-            self.say(f"optimizing: {event.nodes} nodes, {self._rewrites} rewrites")
-
-    def __enter__(self) -> Self:
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._status is not None:
-            self._status.stop()
-
 
 _GAP: Final = 2
 _INDENT: Final = " " * 4

@@ -11,12 +11,12 @@ import onnxruntime
 import pytest
 
 from xoptim.graph.edit import Edit
+from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.references import Uses
-from xoptim.graph.sources import export_model
 from xoptim.graph.walk import owner_in
 
 

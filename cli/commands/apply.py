@@ -13,9 +13,10 @@ from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, target_of
 from ..options import command, flag, json_option, option, providers_option, refuse_idle
 from ..pipeline import Weights, drafted, protect_weights, summarize, verdict, write
+from ..progress import Progress
 from ..selection import AT, WORD
 from ..summary import print_summary
-from ..tables import Progress, print_json
+from ..tables import print_json
 from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 
 

@@ -14,7 +14,8 @@ from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
 from ..guard import MEMORY_BOUND
 from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
-from ..tables import Progress, Rows, open_console, print_json
+from ..progress import Progress
+from ..tables import Rows, open_console, print_json
 from ..validation import Values
 
 

@@ -23,9 +23,10 @@ from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option,
 from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
 from ..pipeline import PageRequest, Weights, drafted, summarize, verdict, write
 from ..preparation import Changes, assume_option, check_sizes_fit, fitting, prepared
+from ..progress import Progress
 from ..selection import SelectionWithRules
 from ..summary import Summary, print_summary
-from ..tables import Progress, print_json
+from ..tables import print_json
 from ..validation import COMPARISON, VALUES, Comparison, Lowering, check_values_used, verify_option
 
 PATIENCE: Final = 5.0

@@ -12,7 +12,7 @@ from xoptim.bench import BenchOptions
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, writable
 from ..options import command, flag, provider_option, refuse_idle
-from ..tables import Progress
+from ..progress import Progress
 from ..validation import COMPARISON, VALUES, Comparison, verify_option
 
 PATIENCE: Final = 5.0

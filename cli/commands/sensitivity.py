@@ -15,8 +15,9 @@ from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 from ..files import MODEL
 from ..options import command, json_option, option, providers_option
 from ..preparation import assume_option, fitting
+from ..progress import Progress
 from ..selection import SelectionWithRules
-from ..tables import Progress, Rows, open_console, print_json
+from ..tables import Rows, open_console, print_json
 from ..validation import Comparison, metric_option
 
 

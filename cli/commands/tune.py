@@ -17,8 +17,9 @@ from ..guard import MEMORY_BOUND
 from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..preparation import assume_option, fitting
+from ..progress import Progress
 from ..summary import precision_lines
-from ..tables import Progress, Rows, open_console, print_json
+from ..tables import Rows, open_console, print_json
 from ..validation import Values, calibration_option, fraction, metric_option
 
 _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}

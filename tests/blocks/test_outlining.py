@@ -14,8 +14,8 @@ from tests.repeated.towers import STEPS, WIDTH, Sketch, feeds
 from tests.support import in_parts, parse, run, verify as verify_tables
 from xoptim import GraphBuilder, optimize, outline
 from xoptim.blocks.outlining import Outline
+from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
-from xoptim.graph.sources import export_model
 from xoptim.graph.splice import inline_functions
 
 LAYER = "m{n} = MatMul(x{n}, w{n}) a{n} = Add(m{n}, b{n}) x{o} = Tanh(a{n})"

@@ -9,11 +9,11 @@ from hypothesis import given, settings, strategies as st
 from tests.support import load, node_of, parse, replace, run, text_of, types, verify
 from xoptim.api.optimizing import optimize
 from xoptim.facts.errors import Declined, RewriteError
+from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.graph.sources import export_model
 
 CHAIN = "agraph (float[n,3] x) => (float[n,3] y) { t = Neg(x) u = Abs(t) y = Relu(u) }"
 Change = Callable[[Graph], tuple[Sequence[Node], Sequence[Node]]]

@@ -10,9 +10,9 @@ from tests.support import parse, run
 from xoptim.facts.errors import ModelError
 from xoptim.graph import save
 from xoptim.graph.data_file import check_external_data, has_external_data
+from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model, read_proto
 from xoptim.graph.save import save_proto, shared_files
-from xoptim.graph.sources import export_model
 
 FEEDS = {"c": np.array(True), "x": np.zeros(600, np.float32)}
 

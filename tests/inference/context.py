@@ -12,7 +12,8 @@ from xoptim.facts.dims import Dim, SymbolicDim, fresh
 from xoptim.facts.dtypes import element_type
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference import FORMULAS
-from xoptim.inference.union import infer_with_onnx, type_proto_to_info
+from xoptim.inference.fallback import infer_with_onnx
+from xoptim.inference.types import type_proto_to_info
 
 Input = Info | np.ndarray | None
 """Facts about an input, or the value of a constant one, or nothing."""

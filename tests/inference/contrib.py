@@ -12,7 +12,7 @@ from tests.inference.oracle import Fed, Given, check_run, random_array, session
 from xoptim.facts.dims import SymbolicDim, evaluate
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Info
-from xoptim.inference.union import info_to_type_proto
+from xoptim.inference.types import info_to_type_proto
 
 DOMAIN = "com.microsoft"
 

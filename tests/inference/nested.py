@@ -12,7 +12,8 @@ from tests.inference.oracle import check_run, compare_with_onnx, session
 from xoptim.facts.attributes import decode_attribute
 from xoptim.facts.shapes import UNKNOWN, Info
 from xoptim.inference import FORMULAS
-from xoptim.inference.union import infer_with_onnx, type_proto_to_info
+from xoptim.inference.fallback import infer_with_onnx
+from xoptim.inference.types import type_proto_to_info
 
 Known = dict[str, Info]
 Opsets = Mapping[str, int]

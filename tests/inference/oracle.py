@@ -13,7 +13,7 @@ from tests.inference.context import Input, array_info, infer
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate, named
 from xoptim.facts.dtypes import element_type, numpy_dtype
 from xoptim.facts.shapes import Info
-from xoptim.inference.union import info_to_type_proto
+from xoptim.inference.types import info_to_type_proto
 
 F, I64, I32, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
 ASSIGNMENTS: tuple[dict[str, int], ...] = ({"n": 4, "m": 3, "k": 2}, {"n": 6, "m": 1, "k": 1})

@@ -18,7 +18,7 @@ from xoptim.facts.dims import SymbolicDim, evaluate
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import Info
 from xoptim.graph.load import load_model
-from xoptim.inference.union import info_to_type_proto, type_proto_to_info
+from xoptim.inference.types import info_to_type_proto, type_proto_to_info
 
 Sizes = Mapping[str, int]
 BOOL = onnx.TensorProto.BOOL

@@ -10,7 +10,7 @@ import pytest
 
 from tests.inference.nested import assert_not_less, check_value, infer_outputs
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.inference.union import type_proto_to_info
+from xoptim.inference.types import type_proto_to_info
 
 STANDARD = ("", "ai.onnx", "ai.onnx.ml")
 ONNX_IS_WRONG = (

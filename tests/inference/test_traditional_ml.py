@@ -12,7 +12,7 @@ from tests.inference.oracle import check_run, session, tensor
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate, named
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.inference.union import info_to_type_proto, type_proto_to_info
+from xoptim.inference.types import info_to_type_proto, type_proto_to_info
 
 DOMAIN = "ai.onnx.ml"
 N = named("n")

@@ -8,9 +8,9 @@ import onnx
 
 from tests.support import load, parse, run, verify as verify_tables
 from xoptim.facts.errors import ModelError
+from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
-from xoptim.graph.sources import export_model
 from xoptim.opsets.newest import raise_model
 
 F32 = np.float32

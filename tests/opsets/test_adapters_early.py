@@ -5,7 +5,7 @@ import pytest
 
 from tests.opsets.raised import F32, check, numbers, raised, reason
 from tests.support import run
-from xoptim.graph.sources import export_model
+from xoptim.graph.export import export_model
 
 MATRIX = "(float[a,b] x) => (float[c,d] y)"
 

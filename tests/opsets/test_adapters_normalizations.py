@@ -3,7 +3,7 @@ import pytest
 
 from tests.opsets.raised import check, numbers, raised, reason
 from tests.support import parse, run
-from xoptim.graph.sources import export_model
+from xoptim.graph.export import export_model
 
 KINDS = ("Softmax", "LogSoftmax", "Hardmax")
 

@@ -6,8 +6,8 @@ from tests.opsets.raised import check, numbers, raised, reason
 from tests.support import node_of, parse, run, verify as verify_tables
 from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import Info
+from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
-from xoptim.graph.sources import export_model
 from xoptim.opsets.newest import newest_for, raise_model
 
 X = {"x": numbers(2, 3, 4)}

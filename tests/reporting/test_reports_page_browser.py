@@ -13,7 +13,8 @@ import pytest
 from tests.reporting.conftest import Visit
 from tests.reporting.models import BERT, HOSTILE, densenet, large, recorded, unet
 from tests.support import parse
-from xoptim.graph.sources import export_model, size_of
+from xoptim.graph.export import export_model
+from xoptim.graph.sources import size_of
 from xoptim.reporting.reports import HtmlReport, report_of, subject_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.validation import validate

@@ -8,8 +8,8 @@ import pytest
 
 from tests.sizes.programs import INPUTS, RandomProgram
 from tests.support import in_parts, load, run, types, verify
+from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
-from xoptim.graph.sources import export_model
 from xoptim.sizes.shortening import shorten
 
 SIZES = ({"a": 4, "b": 6, "c": 5}, {"a": 1, "b": 3, "c": 9}, {"a": 7, "b": 1, "c": 2}, {"a": 3, "b": 0, "c": 4})

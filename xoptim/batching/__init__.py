@@ -1,5 +1,6 @@
 """Optimizes many models, each in a process of its own, on this machine or on the workers of a Dask cluster."""
 
-from xoptim.batching.record import BatchError, BatchOptions, BatchReport, Record, Status, Step
+from xoptim.batching.options import BatchOptions
+from xoptim.batching.record import BatchError, BatchReport, Record, Status, Step
 
 __all__ = ["BatchError", "BatchOptions", "BatchReport", "Record", "Status", "Step"]

@@ -18,7 +18,8 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
-from xoptim.batching.record import STATUS, BatchOptions, Record, Status
+from xoptim.batching.options import BatchOptions
+from xoptim.batching.record import STATUS, Record, Status
 from xoptim.catalogue.discovery import GROUP
 from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError

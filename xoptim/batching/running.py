@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from xoptim.batching.job import Attempt, Job, perform, versions
-from xoptim.batching.record import BatchError, BatchOptions, BatchReport, Record, Step
+from xoptim.batching.options import BatchOptions
+from xoptim.batching.record import BatchError, BatchReport, Record, Step
 from xoptim.graph.save import replace_file
 from xoptim.system.files import move, try_lock
 

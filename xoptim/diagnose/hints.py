@@ -23,9 +23,9 @@ from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import assumed_of, open_sizes
+from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
-from xoptim.graph.sources import export_model
 from xoptim.graph.splice import inline_functions
 from xoptim.match.pattern import PatternOptimization
 from xoptim.opsets.newest import newest_for

@@ -11,7 +11,7 @@ from xoptim.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
-from xoptim.inference.union import known_value
+from xoptim.inference.values import known_value
 
 
 class EvaluationView:

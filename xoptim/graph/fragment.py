@@ -10,13 +10,14 @@ from onnx import TensorProto
 from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.shapes import UNKNOWN
 from xoptim.graph.constants import constant_array
+from xoptim.graph.export import export_function, export_node, value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE
 from xoptim.graph.node import LOCAL, Node
-from xoptim.graph.sources import export_function, export_node, value_info
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import all_nodes, around, is_read_beyond, reads
-from xoptim.inference.union import INTEGERS, info_to_type_proto
+from xoptim.inference.types import info_to_type_proto
+from xoptim.inference.values import INTEGERS
 
 _LARGE = 1 << 20
 _FUNCTIONS_SINCE = 8

@@ -29,7 +29,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around, owner_in, readers, reads
-from xoptim.inference.union import type_proto_to_info
+from xoptim.inference.types import type_proto_to_info
 
 
 def equal_sizes(graph: Graph) -> dict[str, Dim]:

@@ -19,8 +19,10 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import around, reads
+from xoptim.inference.fallback import infer_with_onnx, is_refused
 from xoptim.inference.registry import FORMULAS
-from xoptim.inference.union import INTEGERS, infer_with_onnx, is_refused, type_proto_to_info
+from xoptim.inference.types import type_proto_to_info
+from xoptim.inference.values import INTEGERS
 
 _MOST_NODES: Final = 16  # whose shapes are inferred from one constant
 _MOST_ELEMENTS: Final = 1024  # of a constant that is read for this

@@ -14,8 +14,8 @@ from onnx import ModelProto, TensorProto
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import is_external, lack_of_memory, replace_items
 from xoptim.graph.data_file import Weight, has_external_data, refer, stored_tensors, uses, write_weights
+from xoptim.graph.export import export_model
 from xoptim.graph.model import Model
-from xoptim.graph.sources import export_model
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
 from xoptim.system.files import check_space, move, set_permissions

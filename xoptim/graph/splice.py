@@ -10,10 +10,10 @@ from onnx import GraphProto, NodeProto, inliner
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import copy_fields, every_node, own_graphs, own_names, proto_reads, replace_items
+from xoptim.graph.export import export_graph, export_node, export_nodes
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import call_domain
 from xoptim.graph.node import Node
-from xoptim.graph.sources import export_graph, export_node, export_nodes
 from xoptim.graph.walk import reads
 
 EXPANSION_LIMIT = 1_000_000

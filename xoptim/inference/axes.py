@@ -35,7 +35,7 @@ from xoptim.inference.arguments import (
     shapes,
 )
 from xoptim.inference.registry import NodeContext, Results
-from xoptim.inference.union import INTEGERS, RANGES, Values, valued, values
+from xoptim.inference.values import INTEGERS, RANGES, Values, valued, values
 
 _RULES: Final[dict[str, Callable[[Values], Dim]]] = {
     "ReduceMax": lambda data: dim_max(*data),

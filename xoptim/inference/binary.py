@@ -9,7 +9,7 @@ from xoptim.facts.dims import Dim, SymbolicDim, bounds, dim_max, dim_min, exact_
 from xoptim.facts.shapes import Info, Shape, broadcast_all, broadcast_shapes
 from xoptim.inference.arguments import integer, place_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
+from xoptim.inference.values import INTEGERS, Values, is_exact_in_double, pairwise, valued, values, wrapped
 
 
 def agree(a: Dim, b: Dim) -> Dim:

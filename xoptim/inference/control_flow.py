@@ -9,7 +9,8 @@ from xoptim.facts.shapes import UNKNOWN, Info, normalized
 from xoptim.inference.arguments import dim_of, dtype_of, integer, integers, known, scalar, shape_of
 from xoptim.inference.binary import agree
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import Invariant, common, item_of, values
+from xoptim.inference.union import Invariant, common, item_of
+from xoptim.inference.values import values
 
 
 @infers("If")

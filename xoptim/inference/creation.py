@@ -13,7 +13,7 @@ from xoptim.facts.protos import is_external
 from xoptim.facts.shapes import Info
 from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import DATA_LIMIT, INTEGERS, Values, dimension, integral_values, is_exact_in_double, valued, values
+from xoptim.inference.values import DATA_LIMIT, INTEGERS, Values, dimension, integral_values, is_exact_in_double, valued, values
 
 _SINGLE = {"value_int": TensorProto.INT64, "value_float": TensorProto.FLOAT, "value_string": TensorProto.STRING}
 

@@ -1,14 +1,11 @@
-"""Operators that join, cut, stretch and pad along axes (Concat, Split, Expand, Tile, Pad), and those that quantize."""
+"""Operators that join, cut, stretch and pad along axes: Concat, Split, Expand, Tile and Pad."""
 
 from collections.abc import Sequence
-
-from onnx import TensorProto
 
 from xoptim.facts.dims import Dim, broadcast, ceil_div, exact_quotient, floor_div
 from xoptim.facts.shapes import Info, Shape, all_normalized, broadcast_shapes, normalized
 from xoptim.inference.arguments import (
     dim_of,
-    dtype_of,
     fresh_shape,
     infers_tensor,
     integer,
@@ -17,12 +14,11 @@ from xoptim.inference.arguments import (
     listed,
     listed_count,
     listed_dims,
-    shape_of,
     vector,
 )
 from xoptim.inference.binary import agree
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import DATA_LIMIT, INTEGERS, Values, dimension, valued, values
+from xoptim.inference.values import DATA_LIMIT, INTEGERS, Values, dimension, valued, values
 
 
 @infers("Concat")
@@ -203,30 +199,3 @@ def pad(ctx: NodeContext, x: Info) -> Results:
     for index, axis in enumerate(axes):
         dims[axis] = dimension(ctx, None if pads is None else dims[axis] + pads[index] + pads[index + len(axes)])
     return (Info(x.dtype, tuple(dims)),)
-
-
-@infers("QuantizeLinear")
-@infers("QuantizeLinear", domain="com.microsoft")
-def quantize_linear(ctx: NodeContext) -> Results:
-    """The type of the zero point, or ``output_dtype`` (since operator set 21), or 8 bits without sign."""
-    dtype = integer(ctx, "output_dtype", 0) if ctx.opset >= 21 else 0
-    if not dtype and dtype is not None:
-        dtype = TensorProto.UINT8 if ctx.input(2) is None else dtype_of(ctx.input(2))
-    return (Info(dtype or 0, shape_of(ctx.input(0))),)
-
-
-@infers("DequantizeLinear")
-@infers("DequantizeLinear", domain="com.microsoft")
-def dequantize_linear(ctx: NodeContext) -> Results:
-    """The type of the scale (32 bits before operator set 19 of the standard), or ``output_dtype`` (since 23)."""
-    dtype = integer(ctx, "output_dtype", 0) if ctx.opset >= 23 else 0
-    if not dtype and dtype is not None:
-        dtype = TensorProto.FLOAT if ctx.opset < 19 and not ctx.domain else dtype_of(ctx.input(1))
-    return (Info(dtype or 0, shape_of(ctx.input(0))),)
-
-
-@infers("QLinearConcat", domain="com.microsoft")
-def qlinear_concat(ctx: NodeContext) -> Results:
-    """After scale and zero point of the result: for each operand a tensor, its scale and its zero point."""
-    shapes = [shape_of(ctx.input(i)) for i in range(2, len(ctx.inputs), 3)]
-    return [Info(dtype_of(ctx.input(1)), joined(ctx, shapes, integer(ctx, "axis")))]

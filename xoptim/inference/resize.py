@@ -14,7 +14,7 @@ from xoptim.facts.dims import Dim, exact_quotient, floor_div, product
 from xoptim.facts.shapes import Info, Shape, all_normalized
 from xoptim.inference.arguments import dim_of, dtype_of, fresh_shape, integer, integers, known, shapes, text, vector
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import values
+from xoptim.inference.values import values
 
 
 @shapes("GridSample", operands=(0, 1))

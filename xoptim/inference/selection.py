@@ -9,7 +9,7 @@ from xoptim.facts.dims import Dim, product
 from xoptim.facts.shapes import Info, Shape, normalized
 from xoptim.inference.arguments import dtype_of, fresh_shape, infers_tensor, integer, place_of, scalar, shape_of, shapes, vector
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import dimension, valued, values
+from xoptim.inference.values import dimension, valued, values
 
 
 @shapes("GatherBlockQuantized", typed_by=(2,), operands=(0, 1), domain="com.microsoft")

@@ -1,20 +1,14 @@
-"""Sequences of tensors, optional values, and strings."""
+"""Sequences of tensors, and optional values.
 
-from onnx import TensorProto
+One object holds the facts about all items. A dimension with an anonymous symbol may differ from item to
+item, so reading an item gives it a new one.
+"""
 
 from xoptim.facts.dims import Dim, mod
-from xoptim.facts.shapes import UNKNOWN, Info, Shape, normalized
-from xoptim.inference.arguments import fresh_shape, integer, known, shape_of, shapes, vector
+from xoptim.facts.shapes import UNKNOWN, Info, normalized
+from xoptim.inference.arguments import fresh_shape, integer, known, shape_of, vector
 from xoptim.inference.registry import NodeContext, Results, infers
 from xoptim.inference.union import common, common_to_all, item_of
-
-
-@shapes("StringNormalizer", dtype=TensorProto.STRING)
-def string_normalizer(ctx: NodeContext, shape: Shape | None) -> Shape | None:
-    """[C] or [1, C]; removing words (``stopwords``) changes the length, and leaves one empty string at least."""
-    if shape is None or len(shape) not in (1, 2):
-        return None
-    return (*shape[:-1], ctx.fresh() if ctx.attribute("stopwords") else shape[-1])
 
 
 def _sequence(element: Info | None) -> Info:

@@ -7,7 +7,7 @@ from xoptim.facts.dims import Dim, bounds, ceil_div, dim_max, dim_min, is_nonneg
 from xoptim.facts.shapes import Info, all_normalized
 from xoptim.inference.arguments import fresh_shape, infers_tensor, is_given, listed, listed_count, listed_dims
 from xoptim.inference.registry import NodeContext, Results
-from xoptim.inference.union import valued
+from xoptim.inference.values import valued
 
 Span: TypeAlias = tuple[Dim, Dim, int]
 """Start, end and step as written."""

@@ -9,7 +9,7 @@ from xoptim.facts.dims import Dim, dim_max, is_nonnegative, is_nonzero
 from xoptim.facts.shapes import ELEMENTWISE, Info, Shape, normalized
 from xoptim.inference.arguments import dim_of, dtype_of, integer, known, shape_of, shapes
 from xoptim.inference.registry import NodeContext, Results, infers
-from xoptim.inference.union import INTEGERS, valued, values, wrapped
+from xoptim.inference.values import INTEGERS, valued, values, wrapped
 
 
 def _statistics(ctx: NodeContext, shape: Shape | None) -> Info:

@@ -27,6 +27,7 @@ from xoptim.facts.words import counted
 from xoptim.graph.assumed import assumed_of, assumed_sizes
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
+from xoptim.graph.export import export_model
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import infer_model, load_model
 from xoptim.graph.model import Model
@@ -35,7 +36,7 @@ from xoptim.graph.propagate import check_results, refine
 from xoptim.graph.queries import GraphQueries
 from xoptim.graph.redirect import substitute
 from xoptim.graph.save import save_model
-from xoptim.graph.sources import Source, export_model
+from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
 from xoptim.match.create import OpBuilder, make_node
 

@@ -21,7 +21,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.propagate import is_refused_with, refresh, spread_constness
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.walk import is_read_beyond
-from xoptim.inference.union import RANGES, known_value
+from xoptim.inference.values import RANGES, known_value
 from xoptim.match.rewrite import Step
 from xoptim.passes.cleanup import GraphPass
 from xoptim.passes.growth import Growth, copied, freed, stored_bytes, write_expanded

@@ -10,12 +10,12 @@ from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import every_node, inner_graphs, own_names
 from xoptim.facts.words import meant
+from xoptim.graph.export import export_node, value_info
 from xoptim.graph.fragment import model_of
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.names import Names
 from xoptim.graph.node import Node
-from xoptim.graph.sources import export_node, value_info
 from xoptim.graph.walk import reads
 
 

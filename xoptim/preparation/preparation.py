@@ -14,10 +14,10 @@ from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
 from xoptim.graph.constants import constant_array
+from xoptim.graph.export import export_model, value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.graph.sources import export_model, value_info
 from xoptim.preparation.ports import all_graphs, declarations, dimensions, drop_outputs, keep_outputs, rename_ports, strip
 
 

@@ -16,9 +16,10 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.assumed import assumed_of
+from xoptim.graph.export import export_model
 from xoptim.graph.load import collection_paused, load_model
 from xoptim.graph.model import Model as LoadedModel
-from xoptim.graph.sources import Source, export_model
+from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
 from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import ProofOptions, located, prove

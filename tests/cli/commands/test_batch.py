@@ -16,7 +16,7 @@ from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
 from tests.batching.fakes import COMMAND, files, runs, write
 from tests.cli.command import Xopt
-from tests.cli.test_tables_progress import MOVES
+from tests.cli.test_progress import MOVES
 from xoptim.batching import job as process
 from xoptim.batching.running import RESULTS
 

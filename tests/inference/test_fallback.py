@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from tests.inference.context import FakeContext, Input
 from xoptim.facts.dims import SymbolicDim, fresh, named
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.inference.union import infer_with_onnx
+from xoptim.inference.fallback import infer_with_onnx
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
 n, m = named("n"), named("m")

@@ -4,7 +4,7 @@ from onnx import TensorProto, TypeProto, helper
 
 from xoptim.facts.dims import SymbolicDim, fresh, named
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.inference.union import info_to_type_proto, type_proto_to_info
+from xoptim.inference.types import info_to_type_proto, type_proto_to_info
 
 F = TensorProto.FLOAT
 n = named("n")

@@ -1,7 +1,7 @@
 """The line that moves while the command works, on terminals only."""
 
 import pytest
-from xoptim.cli.tables import Progress
+from xoptim.cli.progress import Progress
 
 from tests.cli.command import TRANSPOSES, Xopt, types_in, write
 from xoptim.engine.events import Event

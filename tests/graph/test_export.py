@@ -6,9 +6,9 @@ from onnx import TensorProto, helper, numpy_helper
 import xoptim
 from tests.support import load, node_of, parse, replace, run, same_results, types, verify
 from xoptim.facts.shapes import Info
+from xoptim.graph.export import export_model, value_info
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
-from xoptim.graph.sources import export_model, value_info
 from xoptim.graph.tensors import Tensor
 
 
