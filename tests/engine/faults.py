@@ -16,7 +16,7 @@ import onnx
 from xoptim import GraphBuilderPatternOptimization, PatternOptimization, PatternRewriter, select
 from xoptim.engine import engine as applier
 from xoptim.evaluate import regions
-from xoptim.graph import data_file, edit, propagate, save, sources as export
+from xoptim.graph import data_file, edit, export, propagate, save
 from xoptim.graph.facts import FactTable
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
