@@ -27,6 +27,7 @@ class Float16ResultsPattern(RangedPattern):
     phase = "target"
     providers = ("cuda",)
     bits = 11
+    width = 16
     min_opset = 13
     tags = ("halves", "extra")
     operators = SUMS

@@ -26,6 +26,7 @@ class Int4TurnedWeightsPattern(_RoundedProduct):
     """
 
     bits = 4
+    width = 4
     min_opset = 21
     before = ("Int4Weights",)
     produces = ("com.microsoft",)

@@ -25,6 +25,7 @@ class Int4WeightsPattern(_RoundedProduct):
     """
 
     bits = 4
+    width = 4
     min_opset = 21
     tags = ("int4", "extra")
     integers = (TensorProto.UINT4,)

@@ -1,6 +1,8 @@
 """Choices that are tried as a whole, such as convolutions with everything between them on integers."""
 
 import weakref
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from tests.precision.models import convolutions, images, kernels
 from xoptim.engine.options import OptimizationOptions
 from xoptim.optimizing.proof import ProofOptions, prove
-from xoptim.precision import lowering, trial
+from xoptim.precision import attempts, lowering, trial
+from xoptim.precision.attempts import Attempt
 from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.validate.errors import ChoiceError
@@ -56,8 +59,27 @@ def test_summary_counts_what_is_chosen() -> None:
 def test_nothing_is_rounded_where_the_whole_is_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.precision.attempts.best_times", lambda runs, *_: [1.0, *[1.1] * (len(runs) - 1)])
     found = lowered(convolutions(), goal="speed")
-    assert ({*found.rounded.values()}, found.error < 1e-3) == ({"Float16Weights"}, True)
-    assert "0 of 4 products (no choice within the tolerance is faster here, weights of 1 in 16 bits)" in found.summary()
+    assert {*found.rounded.values()} == {"Int8Weights"}
+    assert "0 of 4 products (no choice within the tolerance is faster here, weights of 1 in 8 or 16 bits)" in found.summary()
+    closer = lowered(convolutions(), goal="speed", tolerance=found.error / 3)
+    assert ({*closer.rounded.values()}, closer.error < 1e-3) == ({"Float16Weights"}, True)
+
+
+@pytest.mark.parametrize("enough", [0.0, 1.0])
+def test_products_are_given_back_where_weights_do_not_fit(monkeypatch: pytest.MonkeyPatch, enough: float) -> None:
+    """Unless what is left saves much less."""
+    counts = list[int]()
+
+    def stored(found: Any, attempt: Attempt, limit: float, options: Any) -> Iterator[Attempt]:
+        counts.append(len(attempt.taken))
+        yield replace(attempt, error=limit * (2 if len(counts) == 1 else 0.5), patterns={"more": "stored"})
+
+    monkeypatch.setattr(attempts, "_ENOUGH", enough)
+    monkeypatch.setattr(attempts, "_stored", stored)
+    monkeypatch.setattr(attempts, "fastest", lambda found, made, settings: next(iter(made)))
+    monkeypatch.setattr(attempts, "worthwhile", lambda products, limit: products)
+    found = lowered(convolutions(), goal="speed")
+    assert (counts, "more" in found.rounded) == (([4, 3], True) if enough == 0 else ([4], False))
 
 
 def test_slower_ones_are_taken_where_the_whole_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:

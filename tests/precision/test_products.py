@@ -106,7 +106,7 @@ def test_weights_that_something_else_reads_stay() -> None:
     model = tied("Gemm")
     model.graph.node.append(onnx.helper.make_node("ReduceSum", ["table"], ["sum"], keepdims=0))
     model.graph.node.append(onnx.helper.make_node("Mul", ["scores", "sum"], ["scaled"]))
-    model.graph.node.append(onnx.helper.make_node("Add", ["h0", "table"], ["kept"]))
+    model.graph.node.append(onnx.helper.make_node("Sub", ["h0", "table"], ["kept"]))
     for name in ("scaled", "kept"):
         model.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
     found = lowered(model, tolerance=0.9, feeds=[words(count=300)])

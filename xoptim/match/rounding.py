@@ -66,6 +66,7 @@ class RoundingPattern(PatternOptimization):
 
     Class attributes:
         bits: number of bits to which operands are rounded: of integers, or of the fraction of floats.
+        width: number of bits that a weight takes in the file.
         is_alternative: whether it gives products that another pattern of the scheme rounds a second form, with a smaller error.
         time: part of the time of floats that a product takes (docs/payoff.md), by which forms of one product are compared; 1
             where bytes alone are saved.
@@ -74,6 +75,7 @@ class RoundingPattern(PatternOptimization):
     exactness: ClassVar[Exactness] = "approximate"
 
     bits: ClassVar[int]
+    width: ClassVar[int] = 8
     is_alternative: ClassVar[bool] = False
     time: ClassVar[float] = 0.3
     only: Collection[str] | None = None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 import onnx
@@ -11,7 +12,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import cheapest, choose
-from xoptim.precision.measuring import Sensitivity, rounding_patterns
+from xoptim.precision.measuring import Sensitivity, measure_errors, rounding_patterns
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.ports import fitting
 from xoptim.precision.products import FASTER, Product, find_products, round_products, with_followers, worthwhile
@@ -29,8 +30,10 @@ _WHOLE: Final = 0.98
 _NOISE: Final = 0.03
 """Part of the time by which two attempts must differ, so that a second run chooses the same one."""
 _SECONDS: Final = 0.5
+_ENOUGH: Final = 0.95
+"""Part of what products save that must be left when some are given back so that weights can be stored in fewer bits."""
 _DRAWS: Final = 3
-"""Products that are left out in turn where all weights that stay in floats cannot be stored in 16 bits."""
+"""Choices that are tried in turn where weights that stay in floats cannot be stored in fewer bits."""
 _UNSEEN: Final = 0.4
 """Part of the tolerance that is kept for values that are not among the samples, where there is one; less the more there are."""
 
@@ -44,12 +47,14 @@ class Attempt:
         patterns: results that were rounded, with the names of the patterns.
         model: computed with integers.
         error: of the model on all samples.
+        taken: the products, in the order in which they were chosen.
     """
 
     rounded: onnx.ModelProto
     patterns: dict[str, str]
     model: onnx.ModelProto
     error: float = 0.0
+    taken: Sequence[Product] = ()
 
 
 def best_attempt(
@@ -59,7 +64,7 @@ def best_attempt(
 
     Where tensors between operators are integers, a product that is not faster alone may save conversions, so that more than
     one choice is measured. Where none is faster than floats, no product is rounded. Weights that stay in floats are stored in
-    16 bits.
+    8 or 16 bits.
 
     Args:
         found: the products.
@@ -73,8 +78,8 @@ def best_attempt(
     found.trial.finish()
     if found.goal == "size":
         return attempts[0]
-    best, aim = fastest(found, attempts, settings) or _made(found, [], options), allowance(precision, found.samples)
-    return next((each for each in _in_halves(found, best, options) if each.error <= max(aim, best.error)), best)
+    best = fastest(found, attempts, settings) or _made(found, [], options)
+    return _smaller(found, best, allowance(precision, found.samples), options)
 
 
 def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings) -> Attempt | None:
@@ -105,7 +110,7 @@ def _attempt(
     for _ in range(_ATTEMPTS):
         made = _made(found, taken, options)
         if found.goal == "size":  # half of the bytes that are left may count for more than a product
-            made = next(_in_halves(found, made, options), made)
+            made = next(_stored(found, made, aim, options), made)
         if made.error <= aim:
             return made
         if not taken:
@@ -114,32 +119,59 @@ def _attempt(
     return _made(found, [], options)
 
 
-def _in_halves(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Iterator[Attempt]:
-    """The attempt with all weights that stay in floats stored in 16 bits, then with all but one of the smallest ones.
+def _smaller(found: Sensitivity, best: Attempt, aim: float, options: OptimizationOptions) -> Attempt:
+    """The attempt with the weights that stay in floats stored in fewer bits, with fewer products where that errs too much."""
+    attempt, limit = best, max(aim, best.error)
+    for _ in range(_DRAWS):
+        stored = next((each for each in _stored(found, attempt, limit, options) if each.error <= limit), None)
+        fewer = cheapest(attempt.taken, _SMALLER)
+        if stored is not None or _work(fewer) < _ENOUGH * _work(best.taken):
+            return stored or best
+        attempt = _made(found, fewer, options)
+    return best
 
-    Numbers that are hardly moved round to other integers behind them, so that these differ by more than 16 bits explain. A
-    scheme of 16 bits has no such attempts: the weights that it leaves in floats err too much.
+
+def _work(products: Iterable[Product]) -> float:
+    """What products save, of the several forms of one the last."""
+    return sum({each.result: each.saved("speed") for each in products}.values())
+
+
+def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: OptimizationOptions) -> Iterator[Attempt]:
+    """The attempt with the weights that stay in floats stored in 8 or 16 bits; then all but one of the smallest.
+
+    Weights are chosen for 8 bits as products are, for what the attempt leaves of the error; then all are stored in 16. What
+    they add is measured in floats. Among integers it differs: numbers that are hardly moved round to others there. A scheme of
+    16 bits has no such attempts: the weights that it leaves in floats err too much.
     """
-    if all(cls.time == 1 for cls in found.patterns):
+    patterns = [*rounding_patterns("float16"), *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
+    left, _ = find_products(attempt.rounded, found.folder, patterns, options.provider)
+    if not left:
+        yield attempt
+    if not left or attempt.error > limit or all(cls.time == 1 for cls in found.patterns):
         return
-    patterns, provider = rounding_patterns("float16"), options.provider
-    products, _ = find_products(attempt.rounded, found.folder, patterns, provider)
-    smallest = sorted(products, key=lambda each: math.prod(each.shape))
-    for left in [None, *smallest[:_DRAWS]] if products else []:
-        forms = dict(each.form for each in products if each is not left)
-        rounded, stored = round_products(attempt.rounded, found.folder, patterns, forms, provider)
-        yield _computed(found, rounded, {**attempt.patterns, **stored}, options)
+    forms = {each.form for each in left}
+    products, parts = find_products(found.model, found.folder, patterns, options.provider)
+    products = [each for each in products if each.form in forms]
+    halves = sorted((each for each in products if each.is_choice and each.bits == 16), key=lambda each: math.prod(each.shape))
+    trial = found.trial.of(found.model, {each.form: parts[each.form] for each in products}, found.folder)
+    measure_errors(trial, products, found.samples)
+    mixed = choose(trial, products, found.samples, math.sqrt(limit**2 - attempt.error**2), "size")
+    trial.finish()
+    for choice, out in product(([*halves, *mixed], halves), (None, *halves[:_DRAWS])):
+        only = with_followers((each for each in choice if out is None or each.result != out.result), products)
+        rounded, stored = round_products(attempt.rounded, found.folder, patterns, only, options.provider)
+        yield _computed(found, replace(attempt, rounded=rounded, patterns={**attempt.patterns, **stored}), options)
 
 
 def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOptions) -> Attempt:
     """The attempt that rounds some products."""
     forms = with_followers(taken, found.products)
     rounded, applied = round_products(found.model, found.folder, found.patterns, forms, options.provider, found.observed)
-    return _computed(found, rounded, applied, options)
+    return _computed(found, Attempt(rounded, applied, rounded, taken=taken), options)
 
 
-def _computed(found: Sensitivity, rounded: onnx.ModelProto, patterns: dict[str, str], options: OptimizationOptions) -> Attempt:
+def _computed(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Attempt:
     """The attempt that computes with the integers of a rounded model."""
-    source = Source(rounded, found.folder)
+    source = Source(attempt.rounded, found.folder)
     model = GraphBuilder(source, optimization_options=replace(options, on_application=None)).to_onnx()
-    return Attempt(rounded, patterns, model, found.trial.error_of(model, found.folder))
+    return replace(attempt, model=model, error=found.trial.error_of(model, found.folder))

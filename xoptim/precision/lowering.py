@@ -86,7 +86,7 @@ class Lowered:
             reasons = [f"{len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here"]
         elif not chosen and options.goal == "speed":
             reasons = ["no choice within the tolerance is faster here"]
-        reasons += [f"weights of {stored} in 16 bits"] if stored else []
+        reasons += [f"weights of {stored} in 8 or 16 bits"] if stored else []
         why = f" ({', '.join(reasons)})" if reasons else ""
         unit = "operators" if self.in_halves else "products"
         return (

@@ -91,11 +91,15 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     measure_products(model, folder, products, parts, samples.to_time, settings)
     how.on_step("measuring the error of each product")
     trial = Trial(model, parts, folder, samples, precision.metric, settings)
-    sharing = [each for each in products if not each.reads]
-    for each in products:
-        if not each.reads:
-            each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
+    measure_errors(trial, products, samples)
     return Sensitivity(model, folder, patterns, products, samples, ready.observed, goal, ready.proofs, trial)
+
+
+def measure_errors(trial: Trial, products: Sequence[Product], samples: Samples) -> None:
+    """Note the error that each product adds alone, together with those that share its weights."""
+    sharing = [each for each in products if not each.reads]
+    for each in sharing:
+        each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
 
 
 def rounding_patterns(scheme: str, selection: Selection = None, goal: Goal = "size") -> list[type[RoundingPattern]]:

@@ -53,7 +53,7 @@ class Product:
         after: seconds with fewer bits.
         alone: error of the model when only this product is rounded, as a fraction.
         share: part of the time of floats that products take in this form in general.
-        bits: of a weight in this form.
+        bits: that a weight takes in the file in this form.
     """
 
     result: str
@@ -200,7 +200,7 @@ def find_products(
         more = _of_one_form(model, *round_products(model, folder, some, None, provider, observed))
         rounding = {cls.name(): cls for cls in some if issubclass(cls, RoundingPattern)}
         for each, part in more:
-            each.share, each.bits = rounding[each.pattern].time, rounding[each.pattern].bits
+            each.share, each.bits = rounding[each.pattern].time, rounding[each.pattern].width
             parts[each.form] = part
             products.append(each)
     places = {name: place for place, node in enumerate(every_node(model.graph.node)) for name in node.output}

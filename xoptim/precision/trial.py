@@ -51,6 +51,10 @@ class Trial:
         """
         return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
 
+    def of(self, model: onnx.ModelProto, parts: Mapping[Form, Part], folder: Path | None) -> "Trial":
+        """The trial of another model on the same samples."""
+        return Trial(model, parts, folder, self._samples, self._metric, self._settings)
+
     def finish(self) -> None:
         """Free the weights in all forms: only `error_of` can be called afterwards."""
         del self._session
