@@ -132,7 +132,7 @@ def _smaller(found: Sensitivity, best: Attempt, aim: float, options: Optimizatio
 
 
 def _work(products: Iterable[Product]) -> float:
-    """What products save, of the several forms of one the last."""
+    """The multiplications that products save; of several forms of one the last counts."""
     return sum({each.result: each.saved("speed") for each in products}.values())
 
 

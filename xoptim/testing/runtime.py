@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.system.machine import continue_in_copy, limit_processor_time, perturb_memory
+from xoptim.system.machine import continue_in_copy, limit_data, limit_processor_time, perturb_memory
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
@@ -26,6 +26,8 @@ _KEPT = 8
 """Sessions that the other process holds, the last ones."""
 _GONE = "gone"
 _CRASHED = "onnxruntime crashes"
+_MOST = 8 * 10**9
+"""Bytes of the process: tensors of 2^31 numbers are refused, and not filled."""
 
 
 class Loaded(NamedTuple):
@@ -121,6 +123,7 @@ def serve() -> None:
 
     Where the system can copy a process, a copy of this one does the work, so that a crash costs no new start.
     """
+    limit_data(_MOST)
     perturb_memory()
     resolve_providers(("cpu",))  # imports onnxruntime, once for all copies
     answers = os.fdopen(os.dup(1), "wb")
