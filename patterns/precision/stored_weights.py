@@ -72,9 +72,11 @@ class _StoredWeights(RoundingPattern, EasyPatternOptimization):
         above = g.node_before(m.w)
         turn = permutation(g, above) if above is not None and above.op_type == "Transpose" else None
         name = above.input[0] if above is not None and turn else m.w  # a table has weights that are turned
+        if g.node_before(name) is not None:  # (1), without computing all weights that are stored so already
+            return self.none(m.nodes[0], msg="computed numbers")
         numbers = constant(g, name)
-        if numbers.size < _FEWEST or g.node_before(name) is not None:  # (1)
-            return self.none(m.nodes[0], msg="few numbers, or computed ones")
+        if numbers.size < _FEWEST:  # (1)
+            return self.none(m.nodes[0], msg="few numbers")
         if not self.fits(numbers):  # (2)
             return self.none(m.nodes[0], msg="numbers that fewer bits do not hold")
         return m.derive(weights=_Weights(name, numbers, turn))

@@ -63,19 +63,28 @@ def lowered(model: onnx.ModelProto, precision: PrecisionOptions, patterns: str) 
     return lower(prove(model, in_floats(options), how), options, how, precision)
 
 
-def outcome(seed: int) -> str:
-    """The fate of a network; one that begins with ``FAULT`` must not be."""
-    rng = random.Random(f"options {seed}")
+def drawn(seed: int) -> tuple[onnx.ModelProto, list[dict[str, np.ndarray]]]:
+    """A network, and samples."""
     drawing = Mixed(seed)
-    model = drawing.model() if seed % 20 else random_model(seed)
-    feeds = drawing.samples(8) if seed % 20 else []
-    precision, patterns = drawn_options(rng, feeds)
+    return (drawing.model(), drawing.samples(8)) if seed % 20 else (random_model(seed), [])
+
+
+def runs(seed: int) -> bool:
+    """Whether the network itself runs."""
+    model, feeds = drawn(seed)
     try:
         Session(model, SessionSettings(level="all"))
         for each in feeds:
             run(model, each)
     except Exception:
-        return "does not run"
+        return False
+    return True
+
+
+def outcome(seed: int) -> str:
+    """The fate of a network that runs; one that begins with ``FAULT`` must not be."""
+    model, feeds = drawn(seed)
+    precision, patterns = drawn_options(random.Random(f"options {seed}"), feeds)
     try:
         found = lowered(model, precision, patterns)
     except ChoiceError as refusal:
@@ -138,7 +147,9 @@ def _work(seeds: Any, results: Any) -> None:
     """Serve outcomes; times are not measured for long, and do not matter."""
     attempts._SECONDS = times._SECONDS = 0.0  # type: ignore[misc]
     for seed in iter(seeds.get, None):
-        results.put(outcome(seed))
+        results.put("" if (can_run := runs(seed)) else "does not run")
+        if can_run:
+            results.put(outcome(seed))
 
 
 class _Worker:
@@ -153,12 +164,15 @@ class _Worker:
     def outcome(self, seed: int) -> str:
         """The fate of a network, in a process that may end."""
         self._seeds.put(seed)
+        end = "does not run: onnxruntime ends"
         for _ in range(_LONGEST):
             try:
-                return str(self._results.get(timeout=1))
+                if text := str(self._results.get(timeout=1)):
+                    return text
+                end = "FAULT the process ended"
             except queue.Empty:
                 if not self.process.is_alive():
-                    return f"FAULT the process ended ({self.process.exitcode})"
+                    return f"{end} ({self.process.exitcode})"
         self.process.kill()
         self.process.join()
         return f"slow: more than {_LONGEST} seconds"
