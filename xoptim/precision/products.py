@@ -1,7 +1,7 @@
 """The products of a model that can be rounded: where they are, what they cost, and what fewer bits save."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -138,7 +138,7 @@ def round_products(
     model: onnx.ModelProto,
     folder: Path | None,
     patterns: Sequence[type[Rewrite]],
-    only: Mapping[str, str] | None,
+    only: Mapping[str, str] | Collection[str] | None,
     provider: str,
     observed: Observed | None = None,
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
@@ -148,7 +148,7 @@ def round_products(
         model: the model, in which each value has its own name.
         folder: of its external data.
         patterns: patterns that round, and others that are used with them.
-        only: the results to round, and the pattern of each; all when ``None``, none in an alternative form.
+        only: the results to round, with the pattern of each or by any; all when ``None``.
         provider: execution provider for which the patterns apply.
         observed: what samples tell of tensors.
 
@@ -162,7 +162,7 @@ def round_products(
             found[first_result(application.anchor)] = application.pattern.name()
 
     def chosen(cls: type[Rewrite]) -> Rewrite | type[Rewrite]:
-        names = None if only is None else [result for result, pattern in only.items() if pattern == cls.name()]
+        names = [result for result, pattern in only.items() if pattern == cls.name()] if isinstance(only, Mapping) else only
         if issubclass(cls, RangedPattern):
             return cls(names, observed)
         return cls(names) if issubclass(cls, RoundingPattern) else cls
@@ -187,6 +187,7 @@ def find_products(
     patterns: Sequence[type[Rewrite]],
     provider: str,
     observed: Observed | None = None,
+    only: Collection[str] | None = None,
 ) -> tuple[list[Product], dict[Form, Part]]:
     """The products of a model in all forms, in the order of the graph, and the nodes that compute each with fewer bits.
 
@@ -197,7 +198,7 @@ def find_products(
     computing = [cls for cls in first if not issubclass(cls, RoundingPattern)]
     products, parts = list[Product](), dict[Form, Part]()
     for some in (first, *([cls, *computing] for cls in others)):
-        more = _of_one_form(model, *round_products(model, folder, some, None, provider, observed))
+        more = _of_one_form(model, *round_products(model, folder, some, only, provider, observed))
         rounding = {cls.name(): cls for cls in some if issubclass(cls, RoundingPattern)}
         for each, part in more:
             each.share, each.bits = rounding[each.pattern].time, rounding[each.pattern].width
