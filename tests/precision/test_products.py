@@ -12,7 +12,8 @@ from tests.precision.models import network, words
 from tests.precision.test_lowering import lowered
 from tests.support import run
 from xoptim.facts.protos import every_node, inner_graphs
-from xoptim.precision.products import Product, with_followers
+from xoptim.precision.measuring import rounding_patterns
+from xoptim.precision.products import Product, find_products, with_followers
 
 
 def test_products_with_the_same_weights_go_along_in_the_same_form() -> None:
@@ -38,6 +39,15 @@ def test_followers_read_nothing_but_rounded_tensors() -> None:
     ]
     assert with_followers(products[:1], products) == {"a": "P", "t": "E"}
     assert with_followers(products[:2], products) == {"a": "P", "s": "E", "t": "E", "u": "E"}
+
+
+def test_some_products_alone() -> None:
+    patterns = [*rounding_patterns("float16"), *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
+    everything, parts = find_products(network(), None, patterns, "cpu")
+    some, their_parts = find_products(network(), None, patterns, "cpu", only={"p1", "p2"})
+    assert {each.pattern for each in some} == {"Float16Weights", "Int8Weights"}
+    assert [each.form for each in some] == [each.form for each in everything if each.result in ("p1", "p2")]
+    assert [*their_parts] == [form for form in parts if form[0] in ("p1", "p2")]
 
 
 def tied(form: str) -> onnx.ModelProto:
