@@ -152,7 +152,7 @@ def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: Optimiz
     results = {each.result for each in left}
     products, parts = find_products(found.model, found.folder, patterns, options.provider, only=results)
     halves = sorted((each for each in products if each.is_choice and each.bits == 16), key=lambda each: math.prod(each.shape))
-    trial = found.trial.of(found.model, parts, found.folder)
+    trial = found.trial.unfolded(found.model, parts, found.folder)
     measure_errors(trial, products, found.samples)
     mixed = choose(trial, products, found.samples, math.sqrt(limit**2 - attempt.error**2), "size")
     trial.finish()

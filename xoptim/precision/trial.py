@@ -1,6 +1,7 @@
 """Errors of choices of products, measured in one session."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,9 @@ class Trial:
         """
         return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
 
-    def of(self, model: onnx.ModelProto, parts: Mapping[Form, Part], folder: Path | None) -> "Trial":
-        """The trial of another model on the same samples."""
-        return Trial(model, parts, folder, self._samples, self._metric, self._settings)
+    def unfolded(self, model: onnx.ModelProto, parts: Mapping[Form, Part], folder: Path | None) -> "Trial":
+        """The trial of a model on the same samples, whose session does not hold the floats of weights in all forms."""
+        return Trial(model, parts, folder, self._samples, self._metric, replace(self._settings, level="off"))
 
     def finish(self) -> None:
         """Free the weights in all forms: only `error_of` can be called afterwards."""
