@@ -1,4 +1,3 @@
-from typing import Any
 
 from onnx import TensorProto
 
@@ -29,16 +28,13 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
         return g.op.MatMul(turned, w)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        perm: list[int] = list(m.perm)
-        last = len(perm) - 1
-        if g.try_infer_type(m.x) != TensorProto.FLOAT16 or perm[0] == 0 or last < 2:  # (1)
+        turn = [*m.perm[:-2], m.perm[-1], m.perm[-2]] if m.columns else [*m.perm]
+        is_harmless = turn[0] == 0 or (turn[-1] != len(turn) - 1 and turn != [*range(1, len(turn)), 0])
+        if g.try_infer_type(m.x) != TensorProto.FLOAT16 or len(turn) < 3 or is_harmless:  # (1)
             return self.none(m.nodes[0], msg="another type or permutation")
-        perm = [*perm[:-2], perm[-1], perm[-2]] if m.columns else perm
-        if perm[-1] != last and perm != [*range(1, last + 1), 0]:  # (1)
-            return self.none(m.nodes[0], msg="another permutation")
         if not g.is_constant(m.w) or g.info(m.w).rank != 2:  # (2)
             return self.none(m.nodes[0], msg="the other factor is not a constant matrix")
-        return m.derive(turn=perm)
+        return m.derive(turn=turn)
 
     def apply_pattern(self, g: PatternRewriter, x: str, w: str, turn: list[int]) -> str:
         last = len(turn) - 1
