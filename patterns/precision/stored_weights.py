@@ -122,7 +122,8 @@ class Int8WeightsPattern(_StoredWeights):
     """MatMul(x, w) → MatMul(x, Reshape(Cast(w8, to=FLOAT) · Cast(s, to=FLOAT), shape))
 
     What: stores constant weights in 8 bits, with a scale for each 32 numbers, and so for Gemm, Conv, ConvTranspose, a table of
-    which Gather or Slice read rows, and the constant of an Add. Everything is computed in 32 bits; results change by about a hundredth of the largest one.
+    which Gather or Slice read rows, and the constant of an Add. Everything is computed in 32 bits; results change by about a
+    hundredth of the largest one.
     Why: weights take 0.27 of the bytes, at no cost in time: onnxruntime computes them once, when it loads the model. Results
     err about half as much as where the other operand is rounded too.
     Refuses when:
