@@ -27,7 +27,7 @@ class Float16TransposeMatMulPattern(EasyPatternOptimization):
         return g.op.MatMul(turned, w)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
-        turn = [*m.perm[:-2], m.perm[-1], m.perm[-2]] if m.columns else [*m.perm]
+        turn = [*m.perm[:-2], *reversed(m.perm[-2:])] if m.columns else [*m.perm]
         is_harmless = turn[0] == 0 or (turn[-1] != len(turn) - 1 and turn != [*range(1, len(turn)), 0])
         if g.try_infer_type(m.x) != TensorProto.FLOAT16 or len(turn) < 3 or is_harmless:  # (1)
             return self.none(m.nodes[0], msg="another type or permutation")

@@ -64,8 +64,8 @@ class _StoredWeights(RoundingPattern, EasyPatternOptimization):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Constant, b: Optional, axes: Optional, steps: Optional) -> Symbol:
         operator = g.choice("operator", "MatMul", "Gemm", "Conv", "ConvTranspose", "Gather", "Add", "Slice")
-        operands = {"Gather": (w, x), "Slice": (w, x, b, axes, steps)}.get(operator, (x, w, b))
-        operands = (x, w) if operator in ("MatMul", "Add") else operands
+        special = {"MatMul": (x, w), "Add": (x, w), "Gather": (w, x), "Slice": (w, x, b, axes, steps)}
+        operands = special.get(operator, (x, w, b))
         return getattr(g.op, operator)(*operands, attributes=g.capture("attributes"))
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:

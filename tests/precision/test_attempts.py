@@ -82,6 +82,18 @@ def test_products_are_given_back_where_weights_do_not_fit(monkeypatch: pytest.Mo
     assert (counts, "more" in found.rounded) == (([4, 3], True) if enough == 0 else ([4], False))
 
 
+def test_nothing_is_given_back_where_nothing_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[Attempt]()
+
+    def stored(found: Any, attempt: Attempt, *_: Any) -> Iterator[Attempt]:
+        tried.append(attempt)
+        return iter(())
+
+    monkeypatch.setattr(attempts, "_stored", stored)
+    monkeypatch.setattr(attempts, "fastest", lambda *_: None)
+    assert (lowered(convolutions(), goal="speed").rounded, len(tried)) == ({}, 1)
+
+
 def test_slower_ones_are_taken_where_the_whole_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second convolution takes longer alone; with it nothing is converted in between."""
     alone = iter([[1.0, 0.5], [1.0, 1.2], [1.0, 0.5], [1.0, 0.5], [1.0, 0.6]])

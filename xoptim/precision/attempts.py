@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 from typing import Final
 
 import onnx
@@ -121,14 +121,22 @@ def _attempt(
 
 def _smaller(found: Sensitivity, best: Attempt, aim: float, options: OptimizationOptions) -> Attempt:
     """The attempt with the weights that stay in floats stored in fewer bits, with fewer products where that errs too much."""
-    attempt, limit = best, max(aim, best.error)
-    for _ in range(_DRAWS):
-        stored = next((each for each in _stored(found, attempt, limit, options) if each.error <= limit), None)
-        fewer = cheapest(attempt.taken, _SMALLER)
-        if stored is not None or _work(fewer) < _ENOUGH * _work(best.taken):
-            return stored or best
-        attempt = _made(found, fewer, options)
-    return best
+    limit = max(aim, best.error)
+    stored = (
+        each
+        for attempt in islice(_giving_back(found, best, options), _DRAWS)
+        for each in _stored(found, attempt, limit, options)
+    )
+    return next((each for each in stored if each.error <= limit), best)
+
+
+def _giving_back(found: Sensitivity, best: Attempt, options: OptimizationOptions) -> Iterator[Attempt]:
+    """The attempt, then with ever fewer products, as long as these save nearly as much."""
+    yield best
+    taken = cheapest(best.taken, _SMALLER)
+    while taken and _work(taken) >= _ENOUGH * _work(best.taken):
+        yield _made(found, taken, options)
+        taken = cheapest(taken, _SMALLER)
 
 
 def _work(products: Iterable[Product]) -> float:
