@@ -110,4 +110,3 @@ def test_systems_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "platform", platform)
         assert processes.continue_in_copy(lambda _: None)
         assert processes.end_of_child() is None
-        processes.perturb_memory()

@@ -16,9 +16,6 @@ from typing import Any, Final
 from xoptim.system.optional import resource
 
 _DEATH: Final = 1  # PR_SET_PDEATHSIG
-_PERTURB: Final = -6, 128
-"""Makes the GNU C library fill allocated memory with bytes 0x7F: a tensor that no kernel writes to holds large numbers
-or NaN, not the zeros of fresh memory. Other C libraries have no such option."""
 
 
 def own_group() -> dict[str, Any]:
@@ -67,12 +64,6 @@ def limit_processor_time(seconds: float) -> None:
     """Limit the processor time of this process from now on, in seconds, where the system can; 0 for no limit."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
-
-
-def perturb_memory() -> None:
-    """Fill memory that is allocated from now on with large numbers, where the C library can."""
-    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
-        ctypes.CDLL(None).mallopt(*_PERTURB)
 
 
 def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
