@@ -67,6 +67,18 @@ def test_held_out_samples_keep_the_tolerance_too(factor: float, found: str) -> N
     assert chosen({"a": 0.01, "b": 0.011, "c": 0.02}, 0.025, factor=factor) == found
 
 
+def test_a_choice_whose_errors_cancel_by_chance_is_not_taken() -> None:
+    class Lucky(Errors):
+        def error(self, rounded: Mapping[str, str], places: Iterable[int]) -> float:
+            return super().error(rounded, places) if len(rounded) < 3 else 0.0
+
+    products = [
+        Product(name, name, "P", "MatMul", (1, 1), work=100, alone=0.01 * (place + 2)) for place, name in enumerate("abc")
+    ]
+    found = choose(cast(Trial, Lucky(products)), products, Samples([{}, {}], are_random=False), 0.045, "speed")
+    assert [each.result for each in found] == ["a", "b"]
+
+
 def test_nothing_fits() -> None:
     assert chosen({"a": 0.5}, 0.01) == ""
 

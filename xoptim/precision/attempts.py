@@ -11,7 +11,7 @@ import onnx
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.precision.choosing import cheapest, choose
+from xoptim.precision.choosing import cheapest, choose, expected_error
 from xoptim.precision.measuring import Sensitivity, measure_errors, rounding_patterns
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.ports import fitting
@@ -46,7 +46,7 @@ class Attempt:
         rounded: with rounded operands, computed in floats.
         patterns: results that were rounded, with the names of the patterns.
         model: computed with integers.
-        error: of the model on all samples.
+        error: of the model on all samples, or the one that is expected of its products, if that is larger.
         taken: the products, in the order in which they were chosen.
     """
 
@@ -165,9 +165,11 @@ def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: Optimiz
     mixed = choose(trial, products, found.samples, math.sqrt(limit**2 - attempt.error**2), "size")
     trial.finish()
     for choice, out in product(([*halves, *mixed], halves), (None, *halves[:_DRAWS])):
-        only = with_followers((each for each in choice if out is None or each.result != out.result), products)
-        rounded, stored = round_products(attempt.rounded, found.folder, patterns, only, options.provider)
-        yield _computed(found, replace(attempt, rounded=rounded, patterns={**attempt.patterns, **stored}), options)
+        only = [each for each in choice if out is None or each.result != out.result]
+        forms = with_followers(only, products)
+        rounded, stored = round_products(attempt.rounded, found.folder, patterns, forms, options.provider)
+        every = replace(attempt, rounded=rounded, patterns={**attempt.patterns, **stored}, taken=[*attempt.taken, *only])
+        yield _computed(found, every, options)
 
 
 def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOptions) -> Attempt:
@@ -181,4 +183,5 @@ def _computed(found: Sensitivity, attempt: Attempt, options: OptimizationOptions
     """The attempt that computes with the integers of a rounded model."""
     source = Source(attempt.rounded, found.folder)
     model = GraphBuilder(source, optimization_options=replace(options, on_application=None)).to_onnx()
-    return replace(attempt, model=model, error=found.trial.error_of(model, found.folder))
+    error = max(found.trial.error_of(model, found.folder), expected_error(attempt.taken))
+    return replace(attempt, model=model, error=error)

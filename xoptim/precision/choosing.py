@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from math import sqrt
 
 from xoptim.precision.options import Goal
 from xoptim.precision.products import Product, with_followers
@@ -15,7 +16,8 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     Errors of different products are nearly independent, so that their squares add up; the square of an error for each
     multiplication, or bit, that is saved is the price of a product. The cheapest products that together keep the tolerance are
     taken, then each further one that is expected to keep it, and does. The last ones are given back until all samples keep it,
-    those too that did not serve to choose.
+    those too that did not serve to choose. A choice must be expected to keep it too: one of many choices has errors that
+    cancel each other by chance on a few samples, and on no other.
 
     Args:
         trial: measures errors of choices.
@@ -27,7 +29,7 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     ranked = _in_order((each for each in products if each.is_choice), goal)
 
     def error(chosen: Sequence[Product], places: range) -> float:
-        return trial.error(with_followers(chosen, products), places)
+        return max(trial.error(with_followers(chosen, products), places), expected_error(chosen))
 
     low, high, reached = 0, len(ranked), 0.0
     while low < high:
@@ -45,11 +47,16 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
     return chosen
 
 
+def expected_error(chosen: Iterable[Product]) -> float:
+    """The error of a choice whose errors are independent; of several forms of a product, the last one counts."""
+    return sqrt(sum(error**2 for error in {each.result: each.alone for each in chosen}.values()))
+
+
 def cheapest(chosen: Sequence[Product], part: float) -> list[Product]:
     """The first ones of a choice, fewer than all, that have at most a part of the sum of the squares of their errors."""
     squares, sums = dict[str, float](), list[float]()
     for each in chosen:
-        squares[each.result] = each.alone**2  # of several forms of a product, the last one counts
+        squares[each.result] = each.alone**2  # as in `expected_error`
         sums.append(sum(squares.values()))
     return [each for each, total in zip(chosen[:-1], sums, strict=False) if total <= part * sums[-1]]
 
