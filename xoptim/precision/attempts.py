@@ -151,16 +151,17 @@ def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: Optimiz
     they add is measured in floats. Among integers it differs: numbers that are hardly moved round to others there. A scheme of
     16 bits has no such attempts: the weights that it leaves in floats err too much.
     """
-    patterns = [*rounding_patterns("float16"), *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
-    left, _ = find_products(attempt.rounded, found.folder, patterns, options.provider)
+    sixteen = rounding_patterns("float16")
+    _, left = round_products(attempt.rounded, found.folder, sixteen, None, options.provider)
     if not left:
         yield attempt
     if not left or attempt.error > limit or all(cls.time == 1 for cls in found.patterns):
         return
-    results = {each.result for each in left}
-    products, parts = find_products(found.model, found.folder, patterns, options.provider, only=results)
+    patterns = [*sixteen, *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
+    products, parts = find_products(found.model, found.folder, patterns, options.provider, only=left)
     halves = sorted((each for each in products if each.is_choice and each.bits == 16), key=lambda each: math.prod(each.shape))
     trial = found.trial.unfolded(found.model, parts, found.folder)
+    del parts  # half of the memory: the session has its own
     measure_errors(trial, products, found.samples)
     mixed = choose(trial, products, found.samples, math.sqrt(limit**2 - attempt.error**2), "size")
     trial.finish()

@@ -3,7 +3,7 @@
 Each value of a model has its own name here, in subgraphs too.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import onnx
 from onnx import TensorProto, helper
 
-from xoptim.facts.protos import every_node, inner_graphs, replace_items
+from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.match.rounding import first_result
 from xoptim.preparation.ports import defined_names
 
@@ -81,12 +81,15 @@ def _part(
     return Part([after[place] for place in sorted(found)], list(tensors.values()))
 
 
-def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx.ModelProto, dict[_Form, str]]:
+def switched(
+    before: onnx.ModelProto, parts: Mapping[_Form, Part], *, is_optimized: bool = True
+) -> tuple[onnx.ModelProto, dict[_Form, str]]:
     """A model that computes each result as before, or by one of its parts where a Boolean input says so.
 
     Args:
         before: the model.
         parts: by the name of a result, and any name of the form.
+        is_optimized: whether onnxruntime optimizes the model when it loads it.
 
     Returns:
         The model, and the name of the input that switches each part.
@@ -95,75 +98,121 @@ def switched(before: onnx.ModelProto, parts: Mapping[_Form, Part]) -> tuple[onnx
     model.CopyFrom(before)
     taken = defined_names(before)
     switches: dict[_Form, str] = {}
-    for form in parts:
+    choices: dict[str, list[tuple[str, Part]]] = {}
+    for (result, pattern), part in parts.items():
         name = f"switch_{len(switches)}"
         while name in taken:
             name = f"{name}_"
-        switches[form] = name
+        switches[result, pattern] = name
+        choices.setdefault(result, []).append((name, part))
         model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.BOOL, ()))
+    writer = _Writer(model.graph, is_optimized)
     for graph in reversed([model.graph, *inner_graphs(model.graph.node)]):  # a node is copied with its subgraphs
-        nodes = {first_result(node): node for node in graph.node}
-        here = [form for form in parts if form[0] in nodes]
-        for form in here:
-            nodes[form[0]] = _choice(nodes[form[0]], parts[form], switches[form])
-        if here:
-            replace_items(graph.node, nodes.values())
-    store_once(model, taken)
+        nodes = [deepcopy(node) for node in graph.node]
+        del graph.node[:]
+        for node in nodes:
+            writer.write(graph.node.add(), node, choices.get(first_result(node), ()))
     return model, switches
 
 
-def store_once(model: onnx.ModelProto, old: Collection[str]) -> None:
-    """Move new constants of subgraphs to the main graph, and store equal ones once: those of a table and of a product.
+class _Writer:
+    """Writes choices of nodes to their places, so that weights, which fill most of the memory, are copied once.
 
-    There they may be larger than a protobuf of 2 GiB.
-
-    Blocks stay in their subgraph: onnxruntime 1.32 does not load a model that dequantizes blocks from outside of one.
+    Constants go to the main graph, equal ones once: those of a table and of a product. There they may be larger than a protobuf
+    of 2 GiB. Blocks stay in their subgraph where onnxruntime optimizes: version 1.32 does not load a model then that
+    dequantizes blocks from outside of one.
     """
-    kept, names = dict[bytes, TensorProto](), dict[str, str]()
-    for graph in (model.graph, *inner_graphs(model.graph.node)):
-        if graph is not model.graph:
+
+    def __init__(self, main: onnx.GraphProto, is_optimized: bool) -> None:
+        self._main = main
+        self._is_optimized = is_optimized
+        self._kept = dict[bytes, str]()
+
+    def write(self, target: onnx.NodeProto, node: onnx.NodeProto, choices: Sequence[tuple[str, Part]]) -> None:
+        """Write a node, or an If with the last part in one branch and a node of the other choices in the other one."""
+        if not choices:
+            target.CopyFrom(node)
+            return
+        switch, part = choices[-1]
+        target.op_type = "If"
+        target.input.append(switch)
+        target.output.extend(name for name in node.output if name)
+        rounded = _branch(target, "then_branch", f"{switch}_on")
+        names = self._store(part, rounded)
+        names |= {name: f"{rounded.name}/{name}" for each in part.nodes for name in each.output if name}
+        for each in part.nodes:
+            _copy(rounded.node.add(), each, names)
+        plain = _branch(target, "else_branch", f"{switch}_off")
+        other = plain.node.add()
+        self.write(other, node, choices[:-1])
+        _rename(other, {name: f"{plain.name}/{name}" for name in target.output})
+
+    def _store(self, part: Part, branch: onnx.GraphProto) -> dict[str, str]:
+        """Store the constants of a part; returns their new names."""
+        blocks = {name for node in part.nodes if _reads_blocks(node) for name in node.input} if self._is_optimized else ()
+        names = dict[str, str]()
+        for tensor in part.stored:
+            name = f"{branch.name}/{tensor.name}"
+            names[tensor.name] = name if tensor.name in blocks else self._kept.setdefault(_digest(tensor), name)
+            if names[tensor.name] == name:
+                copy = (branch if tensor.name in blocks else self._main).initializer.add()
+                copy.CopyFrom(tensor)
+                copy.name = name
+        return names
+
+
+def _branch(choice: onnx.NodeProto, name: str, prefix: str) -> onnx.GraphProto:
+    """A new branch without nodes, whose own names begin with its name: a subgraph may not define one of the graph around it."""
+    branch: onnx.GraphProto = choice.attribute.add(name=name, type=onnx.AttributeProto.GRAPH).g
+    branch.name = prefix
+    for result in choice.output:
+        output = branch.output.add(name=f"{prefix}/{result}")
+        output.type.tensor_type.elem_type = TensorProto.FLOAT
+    return branch
+
+
+def _copy(target: onnx.NodeProto, node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    target.CopyFrom(node)
+    _rename(target, names)
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Rename what a node of a branch reads and computes, and leave its own name out."""
+    node.name = ""
+    for field in (node.input, node.output):
+        field[:] = [names.get(name, name) for name in field]
+
+
+def store_once(model: onnx.ModelProto, old: Collection[str]) -> None:
+    """Move new constants of subgraphs to the main graph, but for blocks, and keep one of those that are equal.
+
+    Blocks stay in their subgraph, as of `switched`.
+    """
+    main, kept, names = model.graph, dict[bytes, str](), dict[str, str]()
+    for graph in (main, *inner_graphs(main.node)):
+        if graph is not main:
             old = {*old, *(name for node in graph.node if _reads_blocks(node) for name in node.input)}
-        for tensor in graph.initializer:
-            if tensor.name not in old:
-                content = TensorProto()
-                content.CopyFrom(tensor)
-                content.name = ""
-                names[tensor.name] = kept.setdefault(sha256(content.SerializeToString()).digest(), tensor).name
-        replace_items(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in old])
-    model.graph.initializer.extend(kept.values())
-    for node in every_node(model.graph.node):
+        new = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in old]
+        for place in new:
+            tensor = graph.initializer[place]
+            names[tensor.name] = kept.setdefault(_digest(tensor), tensor.name)
+            if names[tensor.name] == tensor.name and graph is not main:
+                main.initializer.add().CopyFrom(tensor)
+        for place in reversed(new):
+            name = graph.initializer[place].name
+            if graph is not main or names[name] != name:
+                del graph.initializer[place]
+    for node in every_node(main.node):
         node.input[:] = [names.get(name, name) for name in node.input]
+
+
+def _digest(tensor: onnx.TensorProto) -> bytes:
+    """Of all but the name."""
+    name, tensor.name = tensor.name, ""
+    content = sha256(tensor.SerializeToString(deterministic=True)).digest()
+    tensor.name = name
+    return content
 
 
 def _reads_blocks(node: onnx.NodeProto) -> bool:
     return node.op_type == "DequantizeLinear" and any(each.name == "block_size" for each in node.attribute)
-
-
-def _choice(node: onnx.NodeProto, part: Part, switch: str) -> onnx.NodeProto:
-    """An If with the part in one branch, and the node in the other one."""
-    results = [name for name in node.output if name]
-    rounded = _branch(part.nodes, part.stored, results, f"{switch}_on")
-    plain = _branch([node], [], results, f"{switch}_off")
-    return helper.make_node("If", [switch], results, then_branch=rounded, else_branch=plain)
-
-
-def _branch(
-    nodes: Iterable[onnx.NodeProto], stored: Iterable[onnx.TensorProto], results: Iterable[str], prefix: str
-) -> onnx.GraphProto:
-    """A graph without inputs, whose own names begin with a prefix: a subgraph may not define a name of the graph around it."""
-    copies, tensors = [deepcopy(node) for node in nodes], [deepcopy(tensor) for tensor in stored]
-    own = {tensor.name for tensor in tensors} | {name for node in copies for name in node.output if name}
-    for tensor in tensors:
-        tensor.name = f"{prefix}/{tensor.name}"
-    for node in copies:
-        node.name = ""
-        for names in (node.input, node.output):
-            names[:] = list(_renamed(names, own, prefix))
-    outputs = [onnx.ValueInfoProto(name=f"{prefix}/{result}") for result in results]
-    for output in outputs:
-        output.type.tensor_type.elem_type = TensorProto.FLOAT
-    return helper.make_graph(copies, prefix, [], outputs, tensors)
-
-
-def _renamed(names: Iterable[str], own: set[str], prefix: str) -> Iterator[str]:
-    return (f"{prefix}/{name}" if name in own else name for name in names)

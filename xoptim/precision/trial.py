@@ -36,7 +36,7 @@ class Trial:
         metric: Metric,
         settings: SessionSettings,
     ) -> None:
-        whole, self._switches = switched(model, parts)
+        whole, self._switches = switched(model, parts, is_optimized=settings.level != "off")
         self._session = Session(whole, settings, base_dir=folder)
         self._samples = samples
         self._metric = metric
@@ -54,7 +54,8 @@ class Trial:
 
     def unfolded(self, model: onnx.ModelProto, parts: Mapping[Form, Part], folder: Path | None) -> "Trial":
         """The trial of a model on the same samples, whose session does not hold the floats of weights in all forms."""
-        return Trial(model, parts, folder, self._samples, self._metric, replace(self._settings, level="off"))
+        settings = replace(self._settings, level="off").without_copies()
+        return Trial(model, parts, folder, self._samples, self._metric, settings)
 
     def finish(self) -> None:
         """Free the weights in all forms: only `error_of` can be called afterwards."""
