@@ -11,6 +11,7 @@ import pytest
 from tests.support import parse
 from xoptim import EasyPatternOptimization, optimize
 from xoptim.diagnose.each import EachCheck, record
+from xoptim.graph.load import load_model
 from xoptim.match import PatternBuilder, PatternRewriter, Symbol
 from xoptim.validate import ValidationOptions
 
@@ -100,6 +101,17 @@ def test_given_values_are_used() -> None:
     values = record(parse(TEXT), ValidationOptions(feeds=feeds))
     assert np.array_equal(values["b"], feeds["x"])  # type: ignore[arg-type]
     assert np.array_equal(values["e"], np.exp(feeds["x"]))  # type: ignore[arg-type]
+
+
+def test_results_of_constants_alone_are_not_recorded() -> None:
+    """All weights in floats may be more than the memory."""
+    text = """agraph (float[n,2] x) => (float[n,2] y) <int8[2,2] w = {1, 2, 3, 4}, float s = {0.5}> {
+        f = DequantizeLinear(w, s) t = Transpose(f) r = RandomNormal <shape = [2]> () p = MatMul(x, t) y = Add(p, r) }"""
+    model = parse(text)
+    assert record(model, ValidationOptions()).keys() == {"x", "r", "p", "y"}
+    check = EachCheck(model)
+    turned = check.value(load_model(model).graph, "t")
+    np.testing.assert_array_equal(turned, np.float32([[0.5, 1.5], [1, 2]]))  # type: ignore[arg-type]
 
 
 def test_a_model_that_does_not_run_leaves_random_values_which_prove_nothing() -> None:

@@ -16,6 +16,7 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import GRADES, Exactness
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.protos import replace_items
+from xoptim.facts.schema import is_deterministic
 from xoptim.graph.assumed import fitting, note
 from xoptim.graph.fragment import fragment, side_by_side
 from xoptim.graph.graph import Graph
@@ -51,6 +52,8 @@ def _has_halves(model: onnx.ModelProto) -> bool:
 
 _MOST_RECORDED: Final = 1 << 30
 """Bytes of recorded results; results beyond this limit are computed again when needed."""
+_MOST_KEPT: Final = 1 << 24
+"""Bytes of a result that was computed later: a larger one, such as weights in floats, is computed again when needed."""
 _LONGEST_WAY: Final = 10_000
 """Maximal number of nodes that are run to compute one result that was not recorded."""
 
@@ -152,11 +155,14 @@ class EachCheck:
             tensor = graph.tensor(name)
             if tensor is not None:
                 return tensor.numpy()
-            self._compute(graph, name, values)
-        return values.get(name)
+            computed = self._compute(graph, name, values)
+            if computed is None or (isinstance(computed, np.ndarray) and computed.nbytes > _MOST_KEPT):
+                return computed
+            values[name] = computed
+        return values[name]
 
-    def _compute(self, graph: Graph, name: str, values: dict[str, Value]) -> None:
-        """Compute a result that rewrites have made by running the nodes between known values and it."""
+    def _compute(self, graph: Graph, name: str, values: Mapping[str, Value]) -> Value:
+        """Run the nodes between known values and a result that was not recorded, ``None`` when they do not run."""
         needed: dict[Node, None] = {}
         pending = deque([name])
         while pending:
@@ -165,7 +171,7 @@ class EachCheck:
                 continue
             node = graph.producer(wanted)
             if node is None or len(needed) >= _LONGEST_WAY:
-                return
+                return None
             if node not in needed:
                 needed[node] = None
                 pending.extend(reads(node))
@@ -173,17 +179,20 @@ class EachCheck:
         stored = {port.name: graph.tensor(port.name) for port in model.graph.input}
         feeds = {each: values[each] if tensor is None else tensor.numpy() for each, tensor in stored.items()}
         try:
-            (values[name],) = Session(model, self.options.settings).run(feeds)
+            return Session(model, self.options.settings).run(feeds)[0]
         except (LoadError, RunError):
-            return
+            return None
 
 
 def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
-    """All results of the main graph in one run on the feeds of a validation; empty when the model does not run."""
+    """Results of the main graph in one run on the feeds of a validation; empty when the model does not run.
+
+    Those of constants alone, such as weights in floats, are left out: they can be computed at any time.
+    """
     try:
         reference = run_reference(original, replace(options, assignments=1))
         run = reference.runs[0]
-        names = [name for node in reference.proto.graph.node for name in node.output if name]
+        names = _varying(reference.proto.graph)
         session = Session(with_outputs(reference.proto, names), options.settings, base_dir=reference.base_dir)
         results = session.run(run.feeds)
     except ChoiceError:
@@ -197,6 +206,21 @@ def record(original: ModelLike, options: ValidationOptions) -> dict[str, Value]:
         if size <= _MOST_RECORDED and result is not None:
             values[port.name] = result
     return values
+
+
+def _varying(graph: onnx.GraphProto) -> list[str]:
+    """The results that depend on more than constants."""
+    constants = {tensor.name for tensor in graph.initializer} - {value.name for value in graph.input}
+    found = list[str]()
+    for node in graph.node:
+        results = [name for name in node.output if name]
+        reads_constants = node.input and all(name in constants for name in node.input if name)
+        is_plain = is_deterministic(node.op_type, node.domain) and not any(each.HasField("g") for each in node.attribute)
+        if is_plain and (reads_constants or node.op_type == "Constant"):
+            constants.update(results)
+        else:
+            found += results
+    return found
 
 
 def with_outputs(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
