@@ -158,7 +158,7 @@ def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: Optimiz
     if not left or attempt.error > limit or all(cls.time == 1 for cls in found.patterns):
         return
     patterns = [*sixteen, *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
-    products, parts = find_products(found.model, found.folder, patterns, options.provider, only=left)
+    products, parts = find_products(found.model, found.folder, patterns, options.provider, only=left.keys())
     halves = sorted((each for each in products if each.is_choice and each.bits == 16), key=lambda each: math.prod(each.shape))
     trial = found.trial.unfolded(found.model, parts, found.folder)
     del parts  # half of the memory: the session has its own
