@@ -1,7 +1,7 @@
 """Choices of products, tried together: what counts is the error and the time of the model that comes out."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Final
@@ -10,6 +10,7 @@ import onnx
 
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
+from xoptim.match.rounding import RoundingPattern
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import cheapest, choose, expected_error
 from xoptim.precision.measuring import Sensitivity, measure_errors, rounding_patterns
@@ -45,7 +46,7 @@ class Attempt:
     Attributes:
         rounded: with rounded operands, computed in floats.
         patterns: results that were rounded, with the names of the patterns.
-        model: computed with integers.
+        model: computed with integers; the rounded one where only weights were stored after that was measured.
         error: of the model on all samples, or the one that is expected of its products, if that is larger.
         taken: the products, in the order in which they were chosen.
     """
@@ -122,12 +123,12 @@ def _attempt(
 def _smaller(found: Sensitivity, best: Attempt, aim: float, options: OptimizationOptions) -> Attempt:
     """The attempt with the weights that stay in floats stored in fewer bits, with fewer products where that errs too much."""
     limit = max(aim, best.error)
-    stored = (
-        each
-        for attempt in islice(_giving_back(found, best, options), _DRAWS)
-        for each in _stored(found, attempt, limit, options)
-    )
-    return next((each for each in stored if each.error <= limit), best)
+    for attempt in islice(_giving_back(found, best, options), _DRAWS):
+        for each in _stored(found, attempt, limit, options):
+            if each.error <= limit:
+                return each
+            del each  # two may not fit into the memory
+    return best
 
 
 def _giving_back(found: Sensitivity, best: Attempt, options: OptimizationOptions) -> Iterator[Attempt]:
@@ -151,14 +152,12 @@ def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: Optimiz
     they add is measured in floats. Among integers it differs: numbers that are hardly moved round to others there. A scheme of
     16 bits has no such attempts: the weights that it leaves in floats err too much.
     """
-    sixteen = rounding_patterns("float16")
-    _, left = round_products(attempt.rounded, found.folder, sixteen, None, options.provider)
+    _, left = round_products(attempt.rounded, found.folder, rounding_patterns("float16"), None, options.provider)
     if not left:
         yield attempt
     if not left or attempt.error > limit or all(cls.time == 1 for cls in found.patterns):
         return
-    patterns = [*sixteen, *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
-    products, parts = find_products(found.model, found.folder, patterns, options.provider, only=left.keys())
+    products, parts = find_products(found.model, found.folder, _storing_patterns(), options.provider, only=left.keys())
     halves = sorted((each for each in products if each.is_choice and each.bits == 16), key=lambda each: math.prod(each.shape))
     trial = found.trial.unfolded(found.model, parts, found.folder)
     del parts  # half of the memory: the session has its own
@@ -167,10 +166,21 @@ def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: Optimiz
     trial.finish()
     for choice, out in product(([*halves, *mixed], halves), (None, *halves[:_DRAWS])):
         only = [each for each in choice if out is None or each.result != out.result]
-        forms = with_followers(only, products)
-        rounded, stored = round_products(attempt.rounded, found.folder, patterns, forms, options.provider)
-        every = replace(attempt, rounded=rounded, patterns={**attempt.patterns, **stored}, taken=[*attempt.taken, *only])
-        yield _computed(found, every, options)
+        yield _further(found, attempt, only, with_followers(only, products), options)
+
+
+def _storing_patterns() -> list[type[RoundingPattern]]:
+    """The patterns that store weights of products that stay in floats."""
+    return [*rounding_patterns("float16"), *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
+
+
+def _further(
+    found: Sensitivity, attempt: Attempt, only: Iterable[Product], forms: Mapping[str, str], options: OptimizationOptions
+) -> Attempt:
+    """The attempt with some more weights stored. What computes with integers is measured and not kept, as it is as large."""
+    rounded, stored = round_products(attempt.rounded, found.folder, _storing_patterns(), forms, options.provider)
+    every = replace(attempt, rounded=rounded, patterns={**attempt.patterns, **stored}, taken=[*attempt.taken, *only])
+    return replace(_computed(found, every, options), model=rounded)
 
 
 def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOptions) -> Attempt:

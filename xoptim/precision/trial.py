@@ -12,6 +12,7 @@ from xoptim.precision.ports import fitting
 from xoptim.precision.products import Form
 from xoptim.precision.samples import Samples
 from xoptim.precision.switched import Part, switched
+from xoptim.system.machine import release_memory
 from xoptim.validate.session import Session, SessionSettings, Value
 
 
@@ -60,12 +61,16 @@ class Trial:
     def finish(self) -> None:
         """Free the weights in all forms: only `error_of` can be called afterwards."""
         del self._session
+        release_memory()
 
     def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
         """The error of another model, such as the one of a choice, on all samples."""
         session = Session(model, self._settings, base_dir=folder)
         pairs = zip(self._expected, self._samples.feeds, strict=True)
-        return max(error(self._metric, expected, session.run(fitting(feeds, session.inputs))) for expected, feeds in pairs)
+        found = max(error(self._metric, expected, session.run(fitting(feeds, session.inputs))) for expected, feeds in pairs)
+        del session
+        release_memory()
+        return found
 
     def _run(self, place: int, rounded: Mapping[str, str]) -> list[Value]:
         chosen = {name: np.array(rounded.get(result) == pattern) for (result, pattern), name in self._switches.items()}

@@ -66,6 +66,12 @@ def limit_processor_time(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
+def release_memory() -> None:
+    """Give freed memory back to the system, where the C library keeps it and can: it may be that of whole sessions."""
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
     """Continue in a copy of this process, so that a crash costs no new start: the next copy replaces it.
 
