@@ -19,6 +19,7 @@ from xoptim.precision.ports import fitting
 from xoptim.precision.products import FASTER, Product, find_products, round_products, with_followers, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.precision.times import best_times
+from xoptim.system.machine import release_memory
 from xoptim.validate.session import Session, SessionSettings
 
 _ATTEMPTS: Final = 6
@@ -128,6 +129,7 @@ def _smaller(found: Sensitivity, best: Attempt, aim: float, options: Optimizatio
             if each.error <= limit:
                 return each
             del each  # two may not fit into the memory
+            release_memory()
     return best
 
 
