@@ -11,12 +11,11 @@ import onnx
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rounding import RoundingPattern
-from xoptim.optimizing.builder import GraphBuilder
 from xoptim.precision.choosing import cheapest, choose, expected_error
 from xoptim.precision.measuring import Sensitivity, measure_errors, rounding_patterns
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.ports import fitting
-from xoptim.precision.products import FASTER, Product, find_products, round_products, with_followers, worthwhile
+from xoptim.precision.products import FASTER, Product, find_products, rewritten, round_products, with_followers, worthwhile
 from xoptim.precision.samples import Samples
 from xoptim.precision.times import best_times
 from xoptim.system.machine import release_memory
@@ -194,7 +193,6 @@ def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOpt
 
 def _computed(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Attempt:
     """The attempt that computes with the integers of a rounded model."""
-    source = Source(attempt.rounded, found.folder)
-    model = GraphBuilder(source, optimization_options=replace(options, on_application=None)).to_onnx()
+    model = rewritten(Source(attempt.rounded, found.folder), replace(options, on_application=None))
     error = max(found.trial.error_of(model, found.folder), expected_error(attempt.taken))
     return replace(attempt, model=model, error=error)

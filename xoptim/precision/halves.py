@@ -15,14 +15,13 @@ from xoptim.facts.dtypes import tolerance
 from xoptim.facts.operators import operator_label, short_name
 from xoptim.graph.sources import Source
 from xoptim.match.rounding import MASK, Observed, RangedPattern, first_result
-from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.attempts import Attempt, allowance, fastest
 from xoptim.precision.measuring import Sensitivity, raised, rounding_patterns
 from xoptim.precision.metrics import METRICS
 from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.ports import fitting, with_half_ports
-from xoptim.precision.products import Product, round_products
+from xoptim.precision.products import Product, rewritten, round_products
 from xoptim.precision.samples import samples_for
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import Probe, Ranges
@@ -76,8 +75,8 @@ def best_in_halves(
     if precision.io_types == "float16":
         return result, with_half_ports(rounded), applied
     if precision.goal == "speed" and any(short_name(provider) == KERNELS for provider in how.checks.providers):
-        builder = GraphBuilder(Source(rounded, folder), optimization_options=replace(options, on_application=None))
-        if fastest(result, [Attempt(rounded, applied, builder.to_onnx())], settings) is None:
+        computed = rewritten(Source(rounded, folder), replace(options, on_application=None))
+        if fastest(result, [Attempt(rounded, applied, computed)], settings) is None:
             return result, model, {}
     return result, rounded, applied
 

@@ -12,11 +12,10 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, ScalingPattern
-from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preparing import Preparation
-from xoptim.precision.products import Product, find_products, with_followers
+from xoptim.precision.products import Product, find_products, rewritten, with_followers
 from xoptim.precision.samples import Samples, samples_for
 from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
@@ -163,6 +162,6 @@ def raised(proof: Proof, least: int) -> onnx.ModelProto:
         model.CopyFrom(proof.proto)
     else:
         only = OptimizationOptions(patterns=None, opset=least, constant_folding=False, merge=False)
-        model = GraphBuilder(Source(proof.proto, proof.base_dir), optimization_options=only).to_onnx()
+        model = rewritten(Source(proof.proto, proof.base_dir), only)
     names_apart(model)
     return model

@@ -175,10 +175,18 @@ def round_products(
         remove_identity=False,
         on_application=note,
     )
-    made = GraphBuilder(Source(model, folder), optimization_options=options).to_onnx()
+    made = rewritten(Source(model, folder), options)
     store_once(made, defined_names(model))
     results = {first_result(node) for node in every_node(model.graph.node)}
     return made, {result: pattern for result, pattern in found.items() if result in results}
+
+
+def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:
+    """A model after an optimization, of which nothing else stays in memory."""
+    builder = GraphBuilder(source, optimization_options=options)
+    made = builder.to_onnx()
+    builder.dispose()
+    return made
 
 
 def find_products(
