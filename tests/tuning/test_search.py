@@ -307,6 +307,19 @@ def test_of_finalists_with_fewer_bits_the_one_with_fewer_nodes_is_simpler() -> N
     assert found == [START, raised, bits, tuned]
 
 
+def test_the_model_with_fewest_nodes_is_a_finalist_where_it_may_be_as_fast() -> None:
+    """Noise alone decides whether it was found to be faster."""
+    bits = Choice(Recipe(scheme="int8"), SETTINGS)
+    raised, smallest = (
+        Choice(Recipe(scheme="int8", is_raised=True), SETTINGS),
+        replace(bits, recipe=replace(SMALL.recipe, scheme="int8")),
+    )
+    for seconds, expected in ((0.505, [START, raised, bits]), (0.6, [START, bits])):
+        trials = [Trial(("one",), bits, "faster", ratio(0.5)), Trial(("two",), raised, "not faster", ratio(seconds, 0.01))]
+        trials.append(Trial(("three",), smallest, "failed"))
+        assert finalists(Found(bits, trials=trials), START, lambda choice: 1 if choice.recipe.is_raised else 2) == expected
+
+
 def test_where_nothing_is_faster_the_smallest_result_that_is_not_slower_is_preferred() -> None:
     """With the settings of the start: others were not confirmed to help."""
     final = {BEST: ratio(0.995), START: ratio(1.001)}

@@ -17,6 +17,7 @@ LOSS: Final = 0.005
 Verdict: TypeAlias = Literal["start", "faster", "not faster", "behind", "undecided", "failed", "no effect"]
 """``start``: the search began with it. ``behind``: slower than another challenger of the same race, and tried again if that one
 is accepted."""
+_ELIGIBLE: Final = ("faster", "behind", "undecided")
 Space: TypeAlias = Callable[[Choice], Sequence[Variation]]
 """The variations of a choice, in the order in which they are tried."""
 
@@ -256,17 +257,22 @@ def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> li
     """The choices among which the last passes decide, the simpler ones first: the start and the two fastest others.
 
     A choice that was not accepted for want of time is one of them. Floats are simpler than fewer bits; of these, the usual
-    settings are, and then the model with fewer nodes, which does not depend on noise.
+    settings are, and then the model with fewer nodes, which does not depend on noise: the one with fewest is among them too,
+    if it may be as fast as the best.
     """
-    tried = {each.choice: each.ratio for each in found.trials if each.verdict in ("faster", "behind", "undecided")}
-    others = {choice: ratio.value for choice, ratio in tried.items() if ratio is not None}
-    fastest = {start, found.best, *sorted(others, key=lambda choice: others[choice])[:2]}
+    measured = {each.choice: each.ratio for each in found.trials if each.ratio is not None}
+    tried = [each.choice for each in found.trials if each.choice in measured and each.verdict in _ELIGIBLE]
 
     def order(choice: Choice) -> tuple[bool, bool, int]:
         rounded = choice.recipe.scheme is not None
         return (True, choice.settings != start.settings, nodes(choice)) if rounded else (False, False, 0)
 
-    return [start, *sorted((each for each in others if each in fastest), key=order)]
+    chosen = {start, found.best, *sorted(tried, key=lambda choice: measured[choice].value)[:2]}
+    if found.best.recipe.scheme is not None and found.best in measured:
+        limit = measured[found.best].interval.high
+        alike = [each for each in measured if each.recipe.scheme == found.best.recipe.scheme]
+        chosen.add(min((each for each in alike if measured[each].interval.low <= limit), key=order))
+    return [start, *sorted((each for each in measured if each in chosen and each != start), key=order)]
 
 
 def ranking(
