@@ -182,7 +182,7 @@ def round_products(
 
 
 def rewritten(source: Source, options: OptimizationOptions) -> onnx.ModelProto:
-    """A model after an optimization, of which nothing else stays in memory."""
+    """An optimized model; nothing else of the optimization stays in memory."""
     builder = GraphBuilder(source, optimization_options=options)
     made = builder.to_onnx()
     builder.dispose()
