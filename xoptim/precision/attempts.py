@@ -11,7 +11,7 @@ import onnx
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rounding import RoundingPattern
-from xoptim.precision.choosing import cheapest, choose, expected_error
+from xoptim.precision.choosing import CERTAIN, cheapest, choose, expected_error
 from xoptim.precision.measuring import Sensitivity, measure_errors, rounding_patterns
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.ports import fitting
@@ -47,7 +47,7 @@ class Attempt:
         rounded: with rounded operands, computed in floats.
         patterns: results that were rounded, with the names of the patterns.
         model: computed with integers; the rounded one where only weights were stored after that was measured.
-        error: of the model on all samples, or the one that is expected of its products, if that is larger.
+        error: of the model on all samples, or what counts of the one that is expected of its products, if that is larger.
         taken: the products, in the order in which they were chosen.
     """
 
@@ -194,5 +194,5 @@ def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOpt
 def _computed(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Attempt:
     """The attempt that computes with the integers of a rounded model."""
     model = rewritten(Source(attempt.rounded, found.folder), replace(options, on_application=None))
-    error = max(found.trial.error_of(model, found.folder), expected_error(attempt.taken))
+    error = max(found.trial.error_of(model, found.folder), CERTAIN * expected_error(attempt.taken))
     return replace(attempt, model=model, error=error)
