@@ -141,7 +141,9 @@ class _Writer:
         names = self._store(part, rounded)
         names |= {name: f"{rounded.name}/{name}" for each in part.nodes for name in each.output if name}
         for each in part.nodes:
-            _copy(rounded.node.add(), each, names)
+            copy = rounded.node.add()
+            copy.CopyFrom(each)
+            _rename(copy, names)
         plain = _branch(target, "else_branch", f"{switch}_off")
         other = plain.node.add()
         self.write(other, node, choices[:-1])
@@ -171,11 +173,6 @@ def _branch(choice: onnx.NodeProto, name: str, prefix: str) -> onnx.GraphProto:
     return branch
 
 
-def _copy(target: onnx.NodeProto, node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    target.CopyFrom(node)
-    _rename(target, names)
-
-
 def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
     """Rename what a node of a branch reads and computes, and leave its own name out."""
     node.name = ""
@@ -184,10 +181,7 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def store_once(model: onnx.ModelProto, old: Collection[str]) -> None:
-    """Move new constants of subgraphs to the main graph, but for blocks, and keep one of those that are equal.
-
-    Blocks stay in their subgraph, as of `switched`.
-    """
+    """Move new constants of subgraphs to the main graph, but for blocks (see `_Writer`), and keep one of equal ones."""
     main, kept, names = model.graph, dict[bytes, str](), dict[str, str]()
     for graph in (main, *inner_graphs(main.node)):
         if graph is not main:

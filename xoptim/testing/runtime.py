@@ -28,9 +28,7 @@ _GONE = "gone"
 _CRASHED = "onnxruntime crashes"
 _MOST = 8 * 10**9
 """Bytes of the process: tensors of 2^31 numbers are refused, and not filled."""
-
-
-_FILLED = {"GLIBC_TUNABLES": "glibc.malloc.perturb=128:glibc.malloc.tcache_count=0"}
+_FILLING = ["env", "GLIBC_TUNABLES=glibc.malloc.perturb=128:glibc.malloc.tcache_count=0"] if sys.platform == "linux" else []
 """Makes the GNU C library fill all memory that it allocates with bytes 0x7F: a tensor that no kernel writes to holds large
 numbers or NaN, the same in each run, and not the zeros of fresh memory. Its cache for each thread would not be filled."""
 
@@ -109,10 +107,9 @@ class Runtime:
     def _ask(self, question: _Question) -> Any:
         process = self._process
         if process is None:
-            command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+            command = [*_FILLING, sys.executable, "-c", f"from {__name__} import serve; serve()"]
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-            environment = os.environ | _FILLED
-            process = self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, env=environment)
+            process = self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere)
         assert process.stdin is not None
         assert process.stdout is not None
         try:

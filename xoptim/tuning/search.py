@@ -17,7 +17,6 @@ LOSS: Final = 0.005
 Verdict: TypeAlias = Literal["start", "faster", "not faster", "behind", "undecided", "failed", "no effect"]
 """``start``: the search began with it. ``behind``: slower than another challenger of the same race, and tried again if that one
 is accepted."""
-_ELIGIBLE: Final = ("faster", "behind", "undecided")
 Space: TypeAlias = Callable[[Choice], Sequence[Variation]]
 """The variations of a choice, in the order in which they are tried."""
 
@@ -261,7 +260,8 @@ def finalists(found: Found, start: Choice, nodes: Callable[[Choice], int]) -> li
     if it may be as fast as the best.
     """
     measured = {each.choice: each.ratio for each in found.trials if each.ratio is not None}
-    tried = [each.choice for each in found.trials if each.choice in measured and each.verdict in _ELIGIBLE]
+    eligible = ("faster", "behind", "undecided")
+    tried = [each.choice for each in found.trials if each.choice in measured and each.verdict in eligible]
 
     def order(choice: Choice) -> tuple[bool, bool, int]:
         rounded = choice.recipe.scheme is not None
