@@ -87,6 +87,7 @@ docs: $(VENV)/.test ## write the pages about patterns
 	$(BIN)/python -m xoptim.scaffold.stubs
 	$(BIN)/python -m tests.hostile.page
 	$(BIN)/python -m tests.reach.page
+	$(BIN)/python -m tests.facts.kernels
 
 RELEASE := $(VENV)/release
 release: pyproject.toml ## build an sdist, a wheel and a list of packages (SBOM), check them in a clean environment; uploads nothing

@@ -6,17 +6,19 @@
     python -m benchmarks.precision models --write figures          # write the first table of docs/precision.md
     python -m benchmarks.precision models --for size --write sizes # the one about bytes
     python -m benchmarks.precision .real_models/models --write trained   # of what `make real-models` downloads
+    python -m benchmarks.precision models --scheme float16 --provider cuda --write gpu
 
-A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results of a model run on one
-thread of the CPU with all of onnxruntime's optimizations, in rounds of random order. Errors are the largest difference of an
-output over its largest number, on values that did not serve to choose. The other tools are onnxruntime's own dynamic
-quantization, and, where onnxsim is installed, the choice that it makes for the same tolerance.
+A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results of a model run with all
+of onnxruntime's optimizations on one thread of the CPU, or on a GPU, in rounds of random order. Errors are the largest
+difference of an output over its largest number, on values that did not serve to choose. The other tools are onnxruntime's own:
+its dynamic quantization, and its conversion to 16 bits for that scheme; and, where onnxsim is installed, the choice that it
+makes for the same tolerance.
 """
 
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,7 +31,7 @@ import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import xoptim
-from benchmarks.tools import write_between
+from benchmarks.tools import missing_provider, write_between
 from xoptim.bench import BenchOptions, bench
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
 from xoptim.precision.lowering import Lowered, lower
@@ -55,16 +57,18 @@ def values_of(path: Path) -> list[Feeds]:
     return [given, *others]
 
 
-def lowered(path: Path, samples: list[Feeds], asked: PrecisionOptions) -> tuple[Proof, Lowered]:
+def lowered(path: Path, samples: list[Feeds], asked: PrecisionOptions, provider: str) -> tuple[Proof, Lowered]:
     """The model in floats, and with fewer bits."""
-    options, how = xoptim.OptimizationOptions(), ProofOptions(checks=ValidationOptions(threads=1), whole=False)
+    checks = ValidationOptions(providers=(provider,), threads=1)
+    options, how = xoptim.OptimizationOptions(provider=provider), ProofOptions(checks=checks, whole=False)
     proof = prove(path, options, how)
     return proof, lower(proof, options, how, replace(asked, feeds=samples))
 
 
-def errors(models: list[onnx.ModelProto], feeds: Feeds) -> list[float]:
+def errors(models: list[onnx.ModelProto], feeds: Feeds, provider: str) -> list[float]:
     """The errors of some models, relative to the first."""
-    results: list[list[Value]] = [Session(each, SessionSettings(level="all", threads=1)).run(feeds) for each in models]
+    settings = SessionSettings((provider,), "all", threads=1)
+    results: list[list[Value]] = [Session(each, settings).run(feeds) for each in models]
     return [error("largest", results[0], each) for each in results[1:]]
 
 
@@ -84,28 +88,44 @@ def by_onnxsim(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
     return made
 
 
-TOOLS: Final = {"quantize_dynamic": by_onnxruntime, **({"onnxsim": by_onnxsim} if find_spec("onnxsim") else {})}
+def in_halves(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
+    """The original as onnxruntime converts it to 16 bits, but for inputs and outputs."""
+    made: onnx.ModelProto = import_module("onnxruntime.transformers.float16").convert_float_to_float16(
+        onnx.load(path), keep_io_types=True
+    )
+    return made
 
 
-def measure(path: Path, asked: PrecisionOptions, seconds: float) -> Row:
+Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
+
+
+def tools(scheme: Scheme) -> dict[str, Tool]:
+    """What else makes models of that kind."""
+    if scheme == "float16":
+        return {"convert_float_to_float16": in_halves}
+    return {"quantize_dynamic": by_onnxruntime, **({"onnxsim": by_onnxsim} if find_spec("onnxsim") else {})}
+
+
+def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) -> Row:
     """The figures of a model: the time in floats; then time, error and bytes of ours, and of each tool, NaN where it fails."""
     first, second, third = values_of(path)
-    proof, ours = lowered(path, [first, second], asked)
+    proof, ours = lowered(path, [first, second], asked, provider)
     original = onnx.load(path)
     models, found = {"original": original, "float": proof.proto, "ours": ours.proof.proto}, {}
-    for name, tool in TOOLS.items():
+    for name, tool in tools(asked.scheme).items():
         try:
             made = tool(path, first, asked.tolerance)
-            found[name] = errors([original, made], third)[0]
+            found[name] = errors([original, made], third, provider)[0]
         except Exception as reason:  # a tool raises anything
             print(f"{path.stem}: {name}: {reason}", file=sys.stderr)
             continue
         models[name] = made
-    found["ours"] = errors([original, ours.proof.proto], third)[0]
-    report = bench(models, BenchOptions(threads=1, seconds=seconds, feeds=first, compare=False, loading=False))
+    found["ours"] = errors([original, ours.proof.proto], third, provider)[0]
+    options = BenchOptions(provider=provider, threads=1, seconds=seconds, feeds=first, compare=False, loading=False)
+    report = bench(models, options)
     times = {each.label: each.ratio.value for each in report.models if each.ratio is not None}
     figures = [times["float"]]
-    for name in ("ours", *TOOLS):
+    for name in ("ours", *tools(asked.scheme)):
         known = name in models
         figures += (times[name], found[name], models[name].ByteSize() / original.ByteSize()) if known else (np.nan,) * 3
     products = {each.result for each in ours.products if not each.reads}
@@ -115,7 +135,7 @@ def measure(path: Path, asked: PrecisionOptions, seconds: float) -> Row:
 
 def line(name: str, figures: Sequence[float]) -> str:
     """A row of the table."""
-    formats = [".2f", *([".2f", ".2%", ".2f"] * (len(TOOLS) + 1))]
+    formats = [".2f", *([".2f", ".2%", ".2f"] * (len(figures) // 3))]
     cells = ["" if np.isnan(each) else format(each, form) for each, form in zip(figures, formats, strict=True)]
     cells[1] = f"**{cells[1]}**"
     return f"| {name} | {' | '.join(cells)} |"
@@ -135,19 +155,25 @@ def means(rows: Sequence[Row]) -> str:
 @click.option("--scheme", type=click.Choice(SCHEMES), default="int8")
 @click.option("--tolerance", default=0.02)
 @click.option("--for", "goal", type=click.Choice(("speed", "size")), default="speed")
+@click.option("--provider", default="cpu", help="Execution provider.")
 @click.option("--seconds", default=2.0, help="For each model.")
-@click.option("--write", type=click.Choice(("figures", "sizes", "trained")), help="Write a table of docs/precision.md.")
-def main(folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, seconds: float, write: str | None) -> None:
+@click.option("--write", type=click.Choice(("figures", "sizes", "trained", "gpu")), help="Write a table of docs/precision.md.")
+def main(
+    folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, provider: str, seconds: float, write: str | None
+) -> None:
     """Print a row for each model, and geometric means."""
+    if reason := missing_provider(provider):
+        raise SystemExit(f"nothing measured: {reason}")
     asked = PrecisionOptions(scheme=scheme, tolerance=tolerance, goal=goal)
     rows: list[Row] = []
-    others = "".join(f" {name} | its error | its bytes |" for name in TOOLS)
-    lines = [f"| model | products | float | {scheme} | error | bytes |{others}", "|---|" + "---:|" * (5 + 3 * len(TOOLS))]
+    peers = tools(scheme)
+    others = "".join(f" {name} | its error | its bytes |" for name in peers)
+    lines = [f"| model | products | float | {scheme} | error | bytes |{others}", "|---|" + "---:|" * (5 + 3 * len(peers))]
     for path in sorted(folder.rglob("*.onnx")):
         if not re.search(only, path.stem):
             continue
         try:
-            rows.append(measure(path, asked, seconds))
+            rows.append(measure(path, asked, provider, seconds))
         except Exception as reason:  # of the other tool too, which raises anything
             print(f"{path.stem}: {reason}", file=sys.stderr)
             continue
@@ -156,7 +182,7 @@ def main(folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, 
     lines.append(means(rows))
     print(lines[-1])
     if write:
-        write_between(PAGE, write, "\n".join([*lines, "", f"{processor()}."]))
+        write_between(PAGE, write, "\n".join([*lines, "", f"{processor()}, {provider}."]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """The answers of `has_kernel` against what onnxruntime does with one node."""
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+from tests.facts.kernels import TABLE, is_of, text
 from xoptim.facts import operators as kernels
 from xoptim.facts.operators import has_kernel
 from xoptim.facts.schema import since_version
@@ -79,10 +83,37 @@ def test_nothing_is_claimed_of_other_providers() -> None:
 
 def test_documented_ranges_end_where_schemas_change() -> None:
     """A range that covers two schema versions, or starts between two, would be a slip of the pen."""
-    for (domain, op_type), found in kernels._documented().items():
+    for (domain, op_type), found in kernels._documented("cuda").items():
         for kernel in found:
             since = since_version(op_type, domain, kernel.first)
             assert since in (kernel.first, None), (op_type, kernel)
+
+
+@pytest.fixture
+def _with_tensorrt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A build for GPUs without the library of TensorRT, whose registry ends the process."""
+    providers = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
+    registry = SimpleNamespace(get_available_providers=lambda: providers, get_all_opkernel_def=lambda: pytest.fail("read"))
+    monkeypatch.setattr(kernels, "_registry_of_onnxruntime", registry)
+    for cached in (kernels._installed, kernels._providers):
+        cached.cache_clear()
+    yield
+    for cached in (kernels._installed, kernels._providers):
+        cached.cache_clear()
+
+
+@pytest.mark.usefixtures("_with_tensorrt")
+def test_a_build_for_gpus_has_its_kernels_from_tables() -> None:
+    assert has_kernel("cpu", "", "MatMul", FLOAT, 18) is True
+    assert has_kernel("cpu", "", "MatMul", HALF, 18) is False
+    assert has_kernel("cuda", "", "MatMul", HALF, 18) is True
+    assert has_kernel("tensorrt", "", "MatMul", FLOAT, 18) is None
+
+
+@pytest.mark.skipif(not is_of(onnxruntime.__version__), reason="the table is of another onnxruntime")
+def test_the_table_is_the_registry() -> None:
+    assert TABLE.read_text(encoding="utf-8") == text(), "run make docs"
+    assert len(text()) > 10_000
 
 
 def loads(op_type: str, dtype: int, opset: int) -> bool:

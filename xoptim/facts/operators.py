@@ -19,6 +19,8 @@ from xoptim.facts.words import meant
 _registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
 _NO_END: Final = 2**31 - 1
+_BUILT_IN: Final = frozenset(f"{name}ExecutionProvider" for name in ("CPU", "Azure", "CoreML", "Xnnpack"))
+"""Providers that are no libraries of their own."""
 _Key: TypeAlias = tuple[str, str, str]
 _SLOWER: Final = frozenset({("cpu", "AveragePool", 19)})
 """Versions of operators that a provider runs by a slower kernel than the version before.
@@ -62,7 +64,7 @@ def has_kernel(provider: str, domain: str, op_type: str, dtype: int, opset: int)
     if name in _providers():
         kernels = known.get((name, domain, op_type), ())
     elif name == "cuda":
-        kernels = _documented().get((domain, op_type))
+        kernels = _documented("cuda").get((domain, op_type))
     if kernels is None:
         return None
     since = since_version(op_type, domain, opset) or 1
@@ -89,11 +91,18 @@ def _serves(kernel: _Kernel, since: int) -> bool:
 
 @cache
 def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
-    """Kernels of the installed onnxruntime by provider, domain and operator; empty without its registry."""
+    """Kernels of the installed onnxruntime by provider, domain and operator; those of a recent CPU without its registry.
+
+    The registry makes one of each provider, and ends the process where the library of one cannot be loaded: TensorRT's, for
+    instance, of which only builds for GPUs know.
+    """
     try:
-        definitions = _registry_of_onnxruntime.get_all_opkernel_def()
+        is_safe = _BUILT_IN.issuperset(_registry_of_onnxruntime.get_available_providers())
+        definitions = _registry_of_onnxruntime.get_all_opkernel_def() if is_safe else ()
     except (ImportError, AttributeError):  # not installed, or a build without the registry
-        return {}
+        definitions = ()
+    if not definitions:
+        return {("cpu", domain, op_type): kernels for (domain, op_type), kernels in _documented("cpu").items()}
     # The registry names types as "tensor(float)".
     numbers = {f"tensor({entry.name})": number for number, entry in ELEMENT_TYPES.items()}
     found: dict[_Key, list[_Kernel]] = {}
@@ -117,32 +126,35 @@ def _providers() -> frozenset[str]:
     return frozenset(provider for provider, _, _ in _installed())
 
 
-_LETTERS: Final = {
-    "f": TensorProto.FLOAT,
-    "d": TensorProto.DOUBLE,
-    "h": TensorProto.FLOAT16,
-    "b": TensorProto.BFLOAT16,
-    "i": TensorProto.INT32,
-}
+LETTERS: Final = {
+    "float": "f", "double": "d", "float16": "h", "bfloat16": "b", "bool": "o", "string": "t",
+    "int2": "y", "int4": "x", "int8": "c", "int16": "s", "int32": "i", "int64": "l",
+    "uint2": "Y", "uint4": "X", "uint8": "C", "uint16": "S", "uint32": "I", "uint64": "L",
+    "float8e4m3fn": "n", "float8e4m3fnuz": "N", "float8e5m2": "g", "float8e5m2fnuz": "G", "float8e8m0": "e", "float4e2m1": "m",
+}  # fmt: skip
+"""Letters of element types in the tables of kernels."""
 
 
 @cache
-def _documented() -> dict[tuple[str, str], tuple[_Kernel, ...]]:
-    """Kernels of the CUDA provider by domain and operator."""
-    tables = tomllib.loads((resources.files("xoptim.facts") / "cuda_kernels.toml").read_text(encoding="utf-8"))
+def _documented(provider: str) -> dict[tuple[str, str], tuple[_Kernel, ...]]:
+    """Kernels of a provider by domain and operator, out of its table."""
+    numbers = {LETTERS[entry.name]: number for number, entry in ELEMENT_TYPES.items() if entry.name in LETTERS}
+    tables = tomllib.loads((resources.files("xoptim.facts") / f"{provider}_kernels.toml").read_text(encoding="utf-8"))
     return {
-        (standard_domain(domain), op_type): tuple(_ranges(text))
+        (standard_domain(domain), op_type): tuple(_ranges(text, numbers))
         for domain, operators in tables.items()
         for op_type, text in operators.items()
     }
 
 
-def _ranges(text: str) -> Iterator[_Kernel]:
-    """Kernels written as ``first-last:types``, separated by blanks."""
+def _ranges(text: str, numbers: Mapping[str, int]) -> Iterator[_Kernel]:
+    """Kernels written as ``first-last:types``, separated by blanks; ``*`` for all types that the schema allows."""
     for item in text.split():
         versions, letters = item.split(":")
         first, last = versions.split("-")
-        yield _Kernel(int(first), int(last or _NO_END), frozenset(_LETTERS[letter] for letter in letters))
+        yield _Kernel(
+            int(first), int(last or _NO_END), None if letters == "*" else frozenset(map(numbers.__getitem__, letters))
+        )
 
 
 _onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")

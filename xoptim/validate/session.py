@@ -7,8 +7,10 @@ import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -300,9 +302,18 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
     """A session of onnxruntime for a file or the bytes of a model; raises what onnxruntime raises."""
     tf32 = {_CUDA: {"use_tf32": str(int(settings.tf32))}}
     given = [(name, tf32.get(name, {})) for name in resolve_providers(settings.providers)]
+    if any(name == _CUDA for name, _ in given):
+        _load_cuda()
     off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
     # Without the fallback to other providers, which onnxruntime would take silently.
     return ort.InferenceSession(source, options, providers=given, enable_fallback=0, **off)
+
+
+@cache
+def _load_cuda() -> None:
+    """Load the libraries of CUDA that packages beside onnxruntime hold, which it does not look for by itself."""
+    with redirect_stdout(StringIO()):  # it prints what it does not find
+        ort.preload_dlls()
 
 
 def session_options(settings: SessionSettings) -> Any:
