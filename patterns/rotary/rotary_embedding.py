@@ -9,6 +9,7 @@ from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, Nod
 from .._folding import Array
 from .._nodes import axis_of, is_op, permutation, size_along
 from .._parts import far, part_of
+from .._shapes import may_be_empty
 
 _DEEPEST: Final = 12
 
@@ -235,6 +236,7 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
     2. the cosines or sines differ between heads, or have other positions than x.
     3. the two halves of the cosines or sines may differ.
     4. the provider has no kernel of the operator.
+    5. an axis may be empty, which the kernel of CUDA refuses.
     """
 
     phase = "specialize"
@@ -273,6 +275,8 @@ class RotaryEmbeddingPattern(EasyPatternOptimization):
             return self.none(m.nodes[0], msg="the halves belong to another tensor")
         if not runs(g, "RotaryEmbedding", m.first):  # (4)
             return self.none(m.nodes[0], msg="the provider has no kernel")
+        if g.provider != "cpu" and (reason := may_be_empty(g, shape[:3])):  # (5)
+            return self.none(m.nodes[0], msg=reason)
         for axis in (1, 2):
             caches = [self._cache(g, name, shape, axis, (whole, interleaved)) for name in (m.cos, m.sin)]
             if None not in caches and (axis == 1 or isinstance(shape[axis], int)):

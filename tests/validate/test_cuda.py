@@ -7,6 +7,7 @@ import onnxruntime as ort
 import pytest
 
 from xoptim import Example, installed_patterns, optimize
+from xoptim.match.rewrite import Rewrite
 from xoptim.testing import parse
 from xoptim.validate import ValidationOptions, validate
 
@@ -17,10 +18,12 @@ pytestmark = [
     ),
 ]
 _MODEL = Path(__file__).parents[2] / "examples" / "models" / "tiny_bert.onnx"
+_DUPLICATES = ("ScatterElementsExpand",)
+"""Patterns whose examples, on random indices, write to one place twice: on a GPU it is open which number stays."""
 _EXAMPLES = [
-    pytest.param(name, example, id=f"{name}-{number}")
+    pytest.param(cls, example, id=f"{name}-{number}")
     for name, cls in installed_patterns().items()
-    if not cls.providers or "cuda" in cls.providers
+    if (not cls.providers or "cuda" in cls.providers) and name not in _DUPLICATES
     for number, example in enumerate(cls.examples)
 ]
 
@@ -33,9 +36,10 @@ def test_a_model(patterns: str) -> None:
     assert report.ok, report.summary()
 
 
-@pytest.mark.parametrize(("name", "example"), _EXAMPLES)
-def test_an_example(name: str, example: Example) -> None:
+@pytest.mark.parametrize(("cls", "example"), _EXAMPLES)
+def test_an_example(cls: type[Rewrite], example: Example) -> None:
     model = parse(example.before, example.opset, example.domains)
-    smaller = optimize(model, patterns=[name], provider="cuda", strict=True)
-    report = validate(model, smaller, ValidationOptions(providers=("cuda",), exactness="rounding"))
+    smaller = optimize(model, patterns=[cls.name()], provider="cuda", strict=True)
+    options = ValidationOptions(providers=("cuda",), exactness="approximate" if cls.exactness == "approximate" else "rounding")
+    report = validate(model, smaller, options)
     assert report.status != "different", report.summary()

@@ -24,6 +24,10 @@ class RunError(XoptimError):
     """onnxruntime fails while it runs a model, or its results cannot be read."""
 
 
+class RunStoppedError(RunError):
+    """A run took longer than it may."""
+
+
 class FeedError(XoptimError):
     """No value can be made for an input of the model."""
 

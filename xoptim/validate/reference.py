@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,13 +17,13 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.dims import Sizes
-from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.errors import FeedError, LoadError, RunError, RunStoppedError
 from xoptim.validate.extremes import Ends
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, read_proto, stored_bytes, tensor_array
 from xoptim.validate.report import SkippedRun
 from xoptim.validate.runs import Feeding, ReferenceRun, ResultStore, RunPlan, check_agreement, run_plan, test_feeds
-from xoptim.validate.session import Port, Session, SessionSettings, Value
+from xoptim.validate.session import CUDA, Port, Session, SessionSettings, Value, resolve_providers
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import MemoryNeed, RunBudget, Work, fits_into_memory, is_large, size_text, weight_bytes
 
@@ -92,6 +93,8 @@ _UNEVEN: Final = frozenset(
     )
 )
 """Operators that treat 0 or large numbers in another way than moderate ones."""
+_SPREADING: Final = frozenset(("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear"))
+"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all numbers of a tile."""
 Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
 """Makes values for sizes, the number of a run, and whether they are gentle; raises `FeedError` when it cannot."""
 
@@ -107,6 +110,7 @@ class Search:
     ) -> None:
         self._store = store
         self._session = session
+        self._processor = None if CUDA not in resolve_providers(options.providers) else _on_processor(model, base_dir, options)
         self._model = model
         self._sized = SizedModel(model, base_dir)
         self._need = MemoryNeed(self._sized, options.memory_limit)
@@ -135,6 +139,9 @@ class Search:
                 break
             if self._budget.allows(self._work.of(sizes)):
                 self._try(sizes, found, failures)
+        if not found and self._processor is not None:
+            self._processor = None  # which may lack what a GPU has
+            return self.runs()
         if not found:
             check_agreement(feeding.specs, feeding.given, self._options.dims)
         if not found and not feeding.random:
@@ -160,7 +167,8 @@ class Search:
         if feeding.may_be_wide and self._sized.has_any(_UNEVEN):
             wide = self._probe(sizes, run, feeding.wide_plan)
             yield from [wide] if wide is not None and all(map(_is_finite, wide.results)) else []
-        if feeding.may_be_odd and self._options.exactness in ("exact", "rounding"):
+        is_open = self._processor is not None and self._sized.has_any(_SPREADING)
+        if feeding.may_be_odd and self._options.exactness in ("exact", "rounding") and not is_open:
             odd = self._probe(sizes, run, feeding.odd_plan)
             yield from [] if odd is None else [odd]
 
@@ -255,6 +263,7 @@ class Search:
             try:
                 self._need.check(sizes)
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
+                self._check_on_processor(values)
                 made = run_plan(self._session, values, self._budget.limit if is_probe else self._budget.patience)
                 self._budget.charge(self._work.of(sizes), made.seconds)
                 found.append(self._store.keep(made))
@@ -266,6 +275,21 @@ class Search:
             self._budget.spend(time.perf_counter() - start)
             if time.perf_counter() > self._deadline:
                 return
+
+    def _check_on_processor(self, plan: RunPlan) -> None:
+        """Raise RunError for values that a model must refuse: on a GPU, an index out of range reads other memory."""
+        if self._processor is not None:
+            with suppress(RunStoppedError):
+                self._processor.run(plan.feeds, self._budget.limit)
+
+
+def _on_processor(model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions) -> Session | None:
+    """The model on the CPU, ``None`` if that lacks kernels."""
+    settings = replace(options.settings, providers=("cpu",))
+    try:
+        return Session(model, settings.without_copies(), base_dir=base_dir)
+    except LoadError:
+        return None
 
 
 def _is_finite(value: Value) -> bool:

@@ -21,7 +21,7 @@ from xoptim.evaluate.regions import to_numpy
 from xoptim.facts.dtypes import bits, element_type
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
-from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError
+from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError, RunStoppedError
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
 
 ort = lazy_module("onnxruntime")
@@ -69,7 +69,7 @@ Level: TypeAlias = Literal["all", "extended", "basic", "off"]
 
 _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
 _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
-_CUDA: Final = "CUDAExecutionProvider"
+CUDA: Final = "CUDAExecutionProvider"
 _FATAL: Final = 4  # log severity: errors arrive as exceptions
 _PLAIN_TYPES: Final = {
     "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
@@ -176,7 +176,7 @@ class Session:
         self._names = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
         self.outputs = tuple(Port(o.name, o.type) for o in self._session.get_outputs())
         self._plain = all(_is_plain(port.type) for port in self.outputs)
-        self._device = "cuda" if _CUDA in providers else "cpu"
+        self._device = "cuda" if CUDA in providers else "cpu"
         wanted = settings.io_binding if settings.io_binding is not None else self._device != "cpu"
         self._bound = wanted and all(_is_numeric(port.type) for port in (*self.inputs, *self.outputs))
 
@@ -277,7 +277,7 @@ def _call(run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float
     try:
         return pool.submit(run, None, feeds, options).result(limit)
     except TimeoutError:
-        raise RunError(f"a run was stopped after {limit:g} seconds") from None
+        raise RunStoppedError(f"a run was stopped after {limit:g} seconds") from None
     finally:  # also after Ctrl-C: the main thread waits here, since onnxruntime does not react to signals
         options.terminate = True  # only this flag stops a loop that does not end
         pool.shutdown()
@@ -300,9 +300,9 @@ def _from_python(result: Any) -> Value:
 
 def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
     """A session of onnxruntime for a file or the bytes of a model; raises what onnxruntime raises."""
-    tf32 = {_CUDA: {"use_tf32": str(int(settings.tf32))}}
+    tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
     given = [(name, tf32.get(name, {})) for name in resolve_providers(settings.providers)]
-    if any(name == _CUDA for name, _ in given):
+    if any(name == CUDA for name, _ in given):
         _load_cuda()
     off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
     # Without the fallback to other providers, which onnxruntime would take silently.
@@ -314,6 +314,7 @@ def _load_cuda() -> None:
     """Load the libraries of CUDA that packages beside onnxruntime hold, which it does not look for by itself."""
     with redirect_stdout(StringIO()):  # it prints what it does not find
         ort.preload_dlls()
+    ort.set_default_logger_severity(_FATAL)  # each convolution would log the algorithms that it cannot use
 
 
 def session_options(settings: SessionSettings) -> Any:

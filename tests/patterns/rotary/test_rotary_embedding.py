@@ -122,3 +122,12 @@ DIFFERENT = {
 @pytest.mark.parametrize("form", DIFFERENT)
 def test_other_arithmetic_stays(form: str) -> None:
     assert "RotaryEmbedding" not in check(model_of(DIFFERENT[form], "b,3,s,8", "b,s,4"), (2, 3, 5, 8), (2, 5, 4))
+
+
+def test_an_axis_that_may_be_empty_on_a_gpu() -> None:
+    """The kernel of CUDA fails for no positions."""
+    example = xoptim.installed_patterns()["RotaryEmbedding"].examples[1]
+    for provider, assume, fuses in (("cpu", "", True), ("cuda", "", False), ("cuda", "s >= 1", True)):
+        model = parse(example.before, example.opset)
+        result = xoptim.optimize(model, patterns="RotaryEmbedding", provider=provider, assume=[assume] if assume else ())
+        assert ("RotaryEmbedding" in types(result)) is fuses, (provider, assume)
