@@ -94,18 +94,31 @@ def fits(g: GraphView, name: str, reader: Node) -> bool:
     node = g.node_before(name)
     if is_op(node, "Cast") and g.try_infer_type(node.input[0]) not in (*_TYPES, TensorProto.BOOL, TensorProto.DOUBLE):
         return False
-    return not g.is_constant(name) or rounded(constant(g, name), reader) is not None
+    return not g.is_constant(name) or _is_held(constant(g, name), reader)
 
 
-def rounded(numbers: Array, reader: Node) -> Array | None:
-    """A constant in 16 bits, ``None`` where they do not hold it; numbers of a mask become smaller ones."""
-    sizes = np.abs(numbers)
-    if not is_op(reader, *_MASKING) and (sizes[np.isfinite(sizes)] >= MASK).any():
-        return None
-    largest = sizes.max(initial=0, where=sizes < MASK)  # neither infinite nor a NaN
-    if np.isnan(numbers).any() or not (largest == 0 or _SMALLEST <= largest <= LARGEST):
-        return None
-    return np.where(np.isfinite(numbers) & (sizes >= MASK), np.copysign(_MASKED, numbers), numbers).astype(np.float16)
+def _is_held(numbers: Array, reader: Node) -> bool:
+    """Whether 16 bits hold a constant, but for the numbers of a mask."""
+    largest = _end(numbers)
+    if largest >= MASK:
+        sizes = np.abs(numbers)
+        if not is_op(reader, *_MASKING) and (sizes[np.isfinite(sizes)] >= MASK).any():
+            return False
+        largest = sizes.max(initial=0, where=sizes < MASK)  # not infinite
+    return bool(largest == 0 or _SMALLEST <= largest <= LARGEST)  # not where there is a NaN
+
+
+def _end(numbers: Array) -> float:
+    """The largest size of some numbers, NaN if one is; without a copy of large tensors."""
+    return float(max(numbers.max(), -numbers.min())) if numbers.size else 0.0
+
+
+def rounded(numbers: Array) -> Array:
+    """A constant in 16 bits, which hold it; numbers of a mask become smaller ones."""
+    if _end(numbers) < MASK:
+        return numbers.astype(np.float16)
+    is_masked = np.isfinite(numbers) & (np.abs(numbers) >= MASK)
+    return np.where(is_masked, np.copysign(_MASKED, numbers), numbers).astype(np.float16)
 
 
 def is_square(node: Node) -> bool:

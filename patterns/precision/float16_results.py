@@ -43,7 +43,7 @@ class Float16ResultsPattern(RangedPattern):
             return self.none(node, msg="a constant that 16 bits do not hold, or whole numbers")
         if any(max(map(abs, self.observed.ranges.get(name, (0.0, 0.0)))) > LARGEST for name in (*operands, *results)):  # (3)
             return self.none(node, msg="numbers that are near the end of the type on a sample")
-        if all(half_of(g, name) is not None for name in operands) and all(is_rounded(g, name) for name in results):  # (4)
+        if all(is_rounded(g, name) for name in results) and all(half_of(g, name) is not None for name in operands):  # (4)
             return self.none(node, msg="everything is rounded already")
         return MatchResult(self, [node], partial(self._replace, found))
 
@@ -80,5 +80,5 @@ def _rounded(g: PatternRewriter, name: str, reader: Node) -> str:
     if isinstance(found, str):
         return name
     if g.is_constant(name):
-        return g.op.Cast(g.make_initializer("", rounded(constant(g, name), reader), source=name), to=TensorProto.FLOAT)
+        return g.op.Cast(g.make_initializer("", rounded(constant(g, name)), source=name), to=TensorProto.FLOAT)
     return g.op.Cast(g.op.Cast(name, to=TensorProto.FLOAT16), to=TensorProto.FLOAT)
