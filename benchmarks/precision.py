@@ -45,6 +45,7 @@ from xoptim.validate.session import Session, SessionSettings, Value
 PAGE: Final = Path(__file__).parent.parent / "docs" / "precision.md"
 Row = tuple[str, list[float]]
 Feeds = dict[str, Any]
+Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
 
 
 def values_of(path: Path) -> list[Feeds]:
@@ -96,11 +97,8 @@ def in_halves(path: Path, feeds: Feeds, tolerance: float) -> onnx.ModelProto:
     return made
 
 
-Tool = Callable[[Path, Feeds, float], onnx.ModelProto]
-
-
 def tools(scheme: Scheme) -> dict[str, Tool]:
-    """What else makes models of that kind."""
+    """Other tools, which make models of that kind."""
     if scheme == "float16":
         return {"convert_float_to_float16": in_halves}
     return {"quantize_dynamic": by_onnxruntime, **({"onnxsim": by_onnxsim} if find_spec("onnxsim") else {})}

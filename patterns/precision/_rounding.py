@@ -109,6 +109,6 @@ def blocks_to_int4(weights: Array, block: int) -> Blocks:
 
 
 def _halves(packed: Array, shape: tuple[int, ...]) -> Array:
-    """Integers of 4 bits, of which two are in a byte."""
+    """Integers of 4 bits, two in a byte."""
     both = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
     return both[: math.prod(shape)].reshape(shape)

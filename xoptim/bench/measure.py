@@ -45,7 +45,7 @@ def profile(
 
     Args:
         models: files or protobufs; a mapping gives them labels.
-        options: the options, of which the first setting counts; ``seconds`` is the time of the runs of one model.
+        options: the options; only the first setting counts; ``seconds`` is the time of the runs of one model.
         **changes: fields of `BenchOptions` that differ from ``options``.
     """
     options = given(BenchOptions, options, changes).each()[0]

@@ -20,7 +20,7 @@ _registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_st
 
 _NO_END: Final = 2**31 - 1
 _BUILT_IN: Final = frozenset(f"{name}ExecutionProvider" for name in ("CPU", "Azure", "CoreML", "Xnnpack"))
-"""Providers that are no libraries of their own."""
+"""Providers that belong to onnxruntime's own library."""
 _Key: TypeAlias = tuple[str, str, str]
 _SLOWER: Final = frozenset({("cpu", "AveragePool", 19)})
 """Versions of operators that a provider runs by a slower kernel than the version before.
@@ -91,10 +91,9 @@ def _serves(kernel: _Kernel, since: int) -> bool:
 
 @cache
 def _installed() -> dict[_Key, tuple[_Kernel, ...]]:
-    """Kernels of the installed onnxruntime by provider, domain and operator; those of a recent CPU without its registry.
+    """Kernels of the installed onnxruntime by provider, domain and operator; without its registry, of a recent CPU.
 
-    The registry makes one of each provider, and ends the process where the library of one cannot be loaded: TensorRT's, for
-    instance, of which only builds for GPUs know.
+    The registry makes one of each provider, and ends the process where a library cannot be loaded, as TensorRT's often.
     """
     try:
         is_safe = _BUILT_IN.issuperset(_registry_of_onnxruntime.get_available_providers())

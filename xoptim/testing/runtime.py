@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.system.machine import continue_in_copy, limit_data, limit_processor_time
+from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
@@ -28,9 +28,6 @@ _GONE = "gone"
 _CRASHED = "onnxruntime crashes"
 _MOST = 8 * 10**9
 """Bytes of the process: tensors of 2^31 numbers are refused, and not filled."""
-_FILLING = ["env", "GLIBC_TUNABLES=glibc.malloc.perturb=128:glibc.malloc.tcache_count=0"] if sys.platform == "linux" else []
-"""Makes the GNU C library fill all memory that it allocates with bytes 0x7F: a tensor that no kernel writes to holds large
-numbers or NaN, the same in each run, and not the zeros of fresh memory. Its cache for each thread would not be filled."""
 
 
 class Loaded(NamedTuple):
@@ -107,7 +104,7 @@ class Runtime:
     def _ask(self, question: _Question) -> Any:
         process = self._process
         if process is None:
-            command = [*_FILLING, sys.executable, "-c", f"from {__name__} import serve; serve()"]
+            command = [*filling_memory(), sys.executable, "-c", f"from {__name__} import serve; serve()"]
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
             process = self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere)
         assert process.stdin is not None
