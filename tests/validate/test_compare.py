@@ -50,6 +50,16 @@ def test_one_wrong_element_in_a_hundred_thousand(place: int) -> None:
     assert (c.fault, c.index, c.mismatches) == ("value", (place,), 1)
 
 
+def test_a_tolerance_of_the_largest_number() -> None:
+    """A number near 0 may differ by a part of the largest one, but for the infinity of a mask."""
+    expected = np.append(normal(), [8, -1e38]).astype(np.float32)
+    actual = expected.copy()
+    actual[3] += 0.07
+    assert not compare(expected, actual, ComparisonRules(rtol=0.01)).ok
+    assert compare(expected, actual, ComparisonRules(rtol=0.01, of_largest=True)).ok
+    assert not compare(expected, actual, ComparisonRules(rtol=0.008, of_largest=True)).ok
+
+
 def test_a_wrong_element_in_a_later_chunk() -> None:
     expected = np.ones((3, 1 << 20), np.float32)
     actual = expected.copy()

@@ -112,7 +112,8 @@ def proving_halves(how: ProofOptions, model: onnx.ModelProto, precision: Precisi
     """
     checks = how.checks
     if checks.rtol is None and checks.ulp is None:
-        checks = replace(checks, rtol=max(tolerance(TensorProto.FLOAT16, "rounding").rtol, precision.tolerance))
+        rtol = max(tolerance(TensorProto.FLOAT16, "rounding").rtol, precision.tolerance)
+        checks = replace(checks, rtol=rtol, of_largest=True)
     if precision.io_types == "float16":
         ports = [Port(each.name, "tensor(float16)") for each in model.graph.input if _type(each) == TensorProto.FLOAT16]
         checks = replace(checks, feeds=fitting(checks.feeds, ports), test_data=None)

@@ -129,6 +129,7 @@ class ComparisonRules:
     ulp: int | None = None  # units in the last place by which floating-point results may differ; it replaces the tolerances
     signed_zeros: bool = False  # whether -0 and 0 differ
     tf32: bool = False  # whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats
+    of_largest: bool = False  # whether rtol is a part of the largest number of a result, and not of each and the median
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""
@@ -215,7 +216,8 @@ def _compare_arrays(output: str, expected: np.ndarray, actual: np.ndarray, rules
             index = tuple(map(int, places[0]))
             message = _describe(expected[index], actual[index], index, len(places), expected.size)
             return Comparison(output, "value", message, index=index, mismatches=len(places), count=expected.size, excess=np.inf)
-    return _compare_floats(output, expected, actual, rules.tolerance(element), rules.ulp)
+    magnitude = _largest_magnitude if rules.of_largest else _median_magnitude
+    return _compare_floats(output, expected, actual, rules.tolerance(element), rules.ulp, magnitude(expected.reshape(-1)))
 
 
 def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
@@ -264,11 +266,10 @@ def _distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
 
 
 def _compare_floats(
-    output: str, expected: np.ndarray, actual: np.ndarray, limits: Tolerance, ulp: int | None = None
+    output: str, expected: np.ndarray, actual: np.ndarray, limits: Tolerance, ulp: int | None, scale: float
 ) -> Comparison:
     """Real and complex numbers, by the rule of this module."""
     e, a = expected.reshape(-1), actual.reshape(-1)
-    scale = _median_magnitude(e)
     max_abs = largest = top = worst = max_ulp = 0.0
     place, mismatches, finite_seen = 0, 0, e.size == 0
     error_bins: dict[int, ErrorBin] = {}
@@ -336,6 +337,12 @@ def _median_magnitude(values: np.ndarray) -> float:
     magnitude = np.abs(sample.astype(np.complex128 if values.dtype.kind == "c" else np.float64))
     magnitude = magnitude[(magnitude > 0) & (magnitude < _largest_measured(values.dtype))]
     return float(np.median(magnitude)) if magnitude.size else 0.0
+
+
+def _largest_magnitude(values: np.ndarray) -> float:
+    """Largest magnitude of the same elements, of all and not of a sample."""
+    magnitude = np.abs(values)
+    return float(np.max(magnitude, initial=0.0, where=magnitude < _largest_measured(values.dtype)))
 
 
 def _largest_measured(dtype: np.dtype) -> float:

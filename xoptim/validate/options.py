@@ -1,7 +1,7 @@
 """The options of a validation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypedDict
@@ -50,6 +50,7 @@ class ValidationOptions(RunValues):
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
             given, the sensitivity of the model to rounding is not considered.
         atol: absolute tolerance, likewise.
+        of_largest: whether the relative tolerance is a part of the largest number of an output, and not of each and the median.
         ulp: units in the last place that floating-point outputs may differ by, in place of tolerances.
         integer_atol: allowed difference of integer outputs.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
@@ -80,6 +81,7 @@ class ValidationOptions(RunValues):
     exactness: Exactness = "rounding"
     rtol: float | None = None
     atol: float | None = None
+    of_largest: bool = False
     ulp: int | None = None
     integer_atol: int = 0
     allow_flips: float = 0.0
@@ -121,7 +123,8 @@ class ValidationOptions(RunValues):
     def rules(self) -> ComparisonRules:
         """The rules of equality; only CUDA rounds to TF32."""
         tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
-        return ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp, tf32=tf32)
+        rules = ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp)
+        return replace(rules, tf32=tf32, of_largest=self.of_largest)
 
     @property
     def settings(self) -> SessionSettings:
@@ -158,6 +161,7 @@ class ValidationChanges(RunChanges, total=False):
     exactness: Exactness
     rtol: float | None
     atol: float | None
+    of_largest: bool
     ulp: int | None
     integer_atol: int
     allow_flips: float
