@@ -110,7 +110,8 @@ class Search:
     ) -> None:
         self._store = store
         self._session = session
-        self._processor = None if CUDA not in resolve_providers(options.providers) else _on_processor(model, base_dir, options)
+        self._is_on_gpu = CUDA in resolve_providers(options.providers)
+        self._processor = _on_processor(model, base_dir, options) if self._is_on_gpu else None
         self._model = model
         self._sized = SizedModel(model, base_dir)
         self._need = MemoryNeed(self._sized, options.memory_limit)
@@ -167,7 +168,7 @@ class Search:
         if feeding.may_be_wide and self._sized.has_any(_UNEVEN):
             wide = self._probe(sizes, run, feeding.wide_plan)
             yield from [wide] if wide is not None and all(map(_is_finite, wide.results)) else []
-        is_open = self._processor is not None and self._sized.has_any(_SPREADING)
+        is_open = self._is_on_gpu and self._sized.has_any(_SPREADING)
         if feeding.may_be_odd and self._options.exactness in ("exact", "rounding") and not is_open:
             odd = self._probe(sizes, run, feeding.odd_plan)
             yield from [] if odd is None else [odd]
