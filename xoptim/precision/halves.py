@@ -70,6 +70,7 @@ def best_in_halves(
         raise ChoiceError("nothing can be computed in 16 bits: no product of 32-bit floats stays within their range")
     products = [Product(name, node.name, found[name], node.op_type, (0, 0)) for node in nodes if (name := first_result(node))]
     trial = Trial(model, {}, folder, samples, precision.metric, settings)
+    trial.finish()  # no choice is tried by switches
     result = Sensitivity(model, folder, patterns, products, samples, observed, precision.goal, (), trial)
     rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
     if precision.io_types == "float16":
