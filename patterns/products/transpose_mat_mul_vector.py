@@ -1,0 +1,39 @@
+from xoptim.match import EasyPatternOptimization, Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._nodes import permutation
+
+
+class TransposeMatMulVectorPattern(EasyPatternOptimization):
+    """MatMul(Transpose(x), v) → MatMul(v, x), for a vector v
+
+    What: multiplies the rows of a matrix, and not the columns of the turned one; the same for MatMul(v, Transpose(x)).
+    Why: saves a copy of the matrix. Besides, onnxruntime 1.32 merges such a Transpose into a product with a vector behind it,
+    and then adds up along the other axis, without an error.
+    Refuses when:
+    1. v is not a vector, or the rank of x is not known.
+    2. other axes than the last two change their places.
+    """
+
+    interior = "keep"
+    exactness = "rounding"
+    operand_ranks = {"v": 1}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, v: Symbol) -> Symbol:
+        turned = g.op.Transpose(x, attributes=g.capture("attributes"))
+        return g.op.MatMul(v, turned) if g.option("left") else g.op.MatMul(turned, v)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        places = permutation(g, m.nodes[0]) or []  # (1)
+        rank = len(places)
+        swaps = places[-2:] == [rank - 1, rank - 2] and places[:-2] == [*range(rank - 2)]
+        return swaps or self.none(m.nodes[0], msg="other axes than the last two change their places")  # (2)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, v: str, left: bool) -> str:
+        return g.op.MatMul(x, v) if left else g.op.MatMul(v, x)
+
+    examples = Example.pairs(
+        "agraph (float[b,n,4] x, float[n] v) => (float[b,4] y) { t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, v) }",
+        "{ y = MatMul(v, x) }",
+        "agraph (float[n,4] x, float[4] v) => (float[n] y) { t = Transpose <perm = [1, 0]> (x) y = MatMul(v, t) }",
+        "{ y = MatMul(x, v) }",
+    )
