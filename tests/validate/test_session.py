@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
@@ -263,3 +264,24 @@ def test_tf32_is_as_coarse_as_16_bits() -> None:
     assert ValidationOptions(tf32=True, providers=("CUDAExecutionProvider",)).rules.tf32
     assert not ValidationOptions(tf32=True).rules.tf32, "a CPU does not round to TF32"
     assert not ValidationOptions().settings.tf32
+
+
+def test_libraries_of_cuda_are_loaded_in_silence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A session on CUDA loads those that pip installed, once; onnxruntime prints what it does not find."""
+    calls: list[object] = []
+
+    def load() -> None:
+        sys.stdout.write("not found")
+        calls.append("loaded")
+
+    monkeypatch.setattr(onnxruntime, "preload_dlls", load)
+    monkeypatch.setattr(onnxruntime, "set_default_logger_severity", calls.append)
+    monkeypatch.setattr(session_module, "resolve_providers", lambda _: [session_module.CUDA])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, **given: given["providers"])
+    session_module._load_cuda.cache_clear()
+    settings = SessionSettings(("cuda",))
+    found = [session_module.inference_session(b"", None, settings) for _ in range(2)]
+    session_module._load_cuda.cache_clear()
+    assert found == [[("CUDAExecutionProvider", {"use_tf32": "0"})]] * 2
+    assert calls == ["loaded", 4]
+    assert not capsys.readouterr().out
