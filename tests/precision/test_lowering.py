@@ -179,7 +179,7 @@ def test_products_in_functions() -> None:
 def test_other_providers() -> None:
     how, options = ProofOptions(whole=False), OptimizationOptions()
     proof = prove(network(layers=1), options, how)
-    with pytest.raises(ChoiceError, match="int8 is for the provider cpu, not for cuda"):
+    with pytest.raises(ChoiceError, match="int8 is for the provider cpu; float16 is for cuda too"):
         lower(proof, replace(options, provider="cuda"), how, PrecisionOptions())
 
 

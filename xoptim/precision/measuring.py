@@ -72,7 +72,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     folder, goal = proof.base_dir, precision.goal if precision.scheme in schemes_that_save_time() else "size"
     patterns = rounding_patterns(precision.scheme, options.patterns, goal)
     if all(pattern().unfit_for(None, options.provider) for pattern in patterns):
-        raise ChoiceError(f"{precision.scheme} is for the provider cpu, not for {options.provider}")
+        raise ChoiceError(f"{precision.scheme} is for the provider cpu; float16 is for {options.provider} too")
     model = raised(proof, max(pattern.min_opset for pattern in patterns))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
