@@ -6,7 +6,7 @@
     python -m benchmarks.precision models --write figures          # write the first table of docs/precision.md
     python -m benchmarks.precision models --for size --write sizes # the one about bytes
     python -m benchmarks.precision .real_models/models --write trained   # of what `make real-models` downloads
-    python -m benchmarks.precision models --scheme float16 --provider cuda --write gpu
+    python -m benchmarks.precision models --scheme float16 --provider cuda
 
 A model NAME.onnx is measured on the values in NAME.npz, without which they are random. All results of a model run with all
 of onnxruntime's optimizations on one thread of the CPU, or on a GPU, in rounds of random order. Errors are the largest
@@ -155,7 +155,7 @@ def means(rows: Sequence[Row]) -> str:
 @click.option("--for", "goal", type=click.Choice(("speed", "size")), default="speed")
 @click.option("--provider", default="cpu", help="Execution provider.")
 @click.option("--seconds", default=2.0, help="For each model.")
-@click.option("--write", type=click.Choice(("figures", "sizes", "trained", "gpu")), help="Write a table of docs/precision.md.")
+@click.option("--write", type=click.Choice(("figures", "sizes", "trained")), help="Write a table of docs/precision.md.")
 def main(
     folder: Path, only: str, scheme: Scheme, tolerance: float, goal: Goal, provider: str, seconds: float, write: str | None
 ) -> None:
@@ -180,7 +180,7 @@ def main(
     lines.append(means(rows))
     print(lines[-1])
     if write:
-        write_between(PAGE, write, "\n".join([*lines, "", f"{processor()}, {provider}."]))
+        write_between(PAGE, write, "\n".join([*lines, "", f"{processor()}."]))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class Float16ResultsPattern(RangedPattern):
     def _replace(self, found: Halved, g: PatternRewriter, node: Node) -> list[Node]:
         names = list(node.input)
         for place in found.operands:
-            names[place] = _rounded(g, names[place], node)
+            names[place] = _rounded(g, names[place])
         results = [g.unique_name(name) if place in found.results else name for place, name in enumerate(node.output)]
         nodes = [*g.created, g.make_node(node.op_type, names, results, domain=node.domain, **node.attribute)]
         for place in found.results:
@@ -74,7 +74,7 @@ class Float16ResultsPattern(RangedPattern):
     )
 
 
-def _rounded(g: PatternRewriter, name: str, reader: Node) -> str:
+def _rounded(g: PatternRewriter, name: str) -> str:
     """A tensor rounded to 16 bits, as 32-bit floats."""
     found = half_of(g, name)
     if isinstance(found, str):

@@ -35,7 +35,8 @@ def test_each_fusion_is_measured() -> None:
 def test_each_row_is_complete() -> None:
     for (name, provider, _), cells in rows_of(PAGE).items():
         sizes = {size for size, cell in zip(SIZES, cells, strict=True) if _INTERVAL.fullmatch(cell)}
-        assert sizes == set(SUBJECTS[name].rows) if provider == "cpu" else sizes, name
+        rows = set(SUBJECTS[name].rows)
+        assert sizes == rows if provider == "cpu" else (sizes and sizes <= rows), name
 
 
 def test_the_defaults_pay() -> None:

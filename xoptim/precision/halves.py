@@ -77,7 +77,7 @@ def best_in_halves(
         return result, with_half_ports(rounded), applied
     if precision.goal == "speed" and any(short_name(provider) == KERNELS for provider in how.checks.providers):
         computed = rewritten(Source(rounded, folder), replace(options, on_application=None))
-        if fastest(result, [Attempt(rounded, applied, computed)], replace(settings, tf32=True, reuse=True)) is None:
+        if fastest(result, [Attempt(rounded, applied, computed)], settings) is None:
             return result, model, {}
     return result, rounded, applied
 

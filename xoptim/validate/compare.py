@@ -3,9 +3,9 @@
 The rule for floating-point numbers: ``|a - b| <= atol + rtol * (|b| + scale)``, where ``b`` is the reference and
 ``scale`` the median magnitude of its finite non-zero elements. A sum that is added up in another order errs by a
 fraction of the magnitude of its terms, not of their sum after cancellation; ``scale`` is that magnitude, and
-as a median it is not moved by a few huge elements. The rule applies to every element, so one wrong element among
-millions is found. NaN equals NaN, an infinity equals the infinity of the same sign, and -0 equals 0 unless
-signed zeros are to differ. Integers, Booleans and strings must be equal.
+as a median it is not moved by a few huge elements; ``of_largest`` takes the largest instead. The rule applies to every
+element, so one wrong element among millions is found. NaN equals NaN, an infinity equals the infinity of the same sign,
+and -0 equals 0 unless signed zeros are to differ. Integers, Booleans and strings must be equal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
@@ -129,7 +129,7 @@ class ComparisonRules:
     ulp: int | None = None  # units in the last place by which floating-point results may differ; it replaces the tolerances
     signed_zeros: bool = False  # whether -0 and 0 differ
     tf32: bool = False  # whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats
-    of_largest: bool = False  # whether rtol is a part of the largest number of a result, and not of each and the median
+    of_largest: bool = False  # whether rtol is also a part of the largest number of a result, in place of the median
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""

@@ -1,7 +1,7 @@
 """The options of a validation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypedDict
@@ -50,7 +50,7 @@ class ValidationOptions(RunValues):
         rtol: relative tolerance of floating-point outputs instead of the one of their type. With ``rtol`` or ``atol``
             given, the sensitivity of the model to rounding is not considered.
         atol: absolute tolerance, likewise.
-        of_largest: whether the relative tolerance is a part of the largest number of an output, and not of each and the median.
+        of_largest: whether the relative tolerance is also a part of the largest number of an output, in place of the median.
         ulp: units in the last place that floating-point outputs may differ by, in place of tolerances.
         integer_atol: allowed difference of integer outputs.
         allow_flips: fraction of an integer, Boolean or string output that may differ.
@@ -123,8 +123,16 @@ class ValidationOptions(RunValues):
     def rules(self) -> ComparisonRules:
         """The rules of equality; only CUDA rounds to TF32."""
         tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
-        rules = ComparisonRules(self.exactness, self.rtol, self.atol, self.integer_atol, self.allow_flips, self.ulp)
-        return replace(rules, tf32=tf32, of_largest=self.of_largest)
+        return ComparisonRules(
+            self.exactness,
+            self.rtol,
+            self.atol,
+            self.integer_atol,
+            self.allow_flips,
+            self.ulp,
+            tf32=tf32,
+            of_largest=self.of_largest,
+        )
 
     @property
     def settings(self) -> SessionSettings:
