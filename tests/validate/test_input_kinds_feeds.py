@@ -8,7 +8,8 @@ from onnx import TensorProto, helper, parser
 
 from xoptim.validate.dims import assignments, concrete_shape, input_specs, open_dimensions, size_of
 from xoptim.validate.errors import FeedError
-from xoptim.validate.input_kinds import InputKind, Style, input_kinds, make_feeds
+from xoptim.validate.feed_values import Style, make_feeds
+from xoptim.validate.input_kinds import InputKind, input_kinds
 from xoptim.validate.session import Value
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "ai.onnx.ml" : 4, "local" : 1]> '

@@ -16,7 +16,7 @@ from xoptim.system.machine import resident_size
 from xoptim.validate import Session, SessionSettings, ValidationOptions, ValidationReport, runs, validate
 from xoptim.validate.extremes import size_bounds
 from xoptim.validate.input_kinds import input_kinds
-from xoptim.validate.judge import NoisyModel
+from xoptim.validate.noise import NoisyModel
 from xoptim.validate.runs import ReferenceRun, ResultStore, on_disk
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import Work, is_large, is_mapped

@@ -130,6 +130,7 @@ class ComparisonRules:
     signed_zeros: bool = False  # whether -0 and 0 differ
     tf32: bool = False  # whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats
     of_largest: bool = False  # whether rtol is also a part of the largest number of a result, in place of the median
+    only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""
@@ -158,6 +159,7 @@ class Comparison:
     index: tuple[int, ...] = ()  # position of the element that breaks the rule most, or, within the rule, differs most
     mismatches: int = 0  # number of elements that break the rule
     count: int = 0  # number of elements compared
+    judged: int = 0  # number of these whose reference is a number, or an infinity, that is compared
     tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
     finite: bool = True  # whether the reference has a finite element, or nothing to be finite
     # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers that differ
@@ -215,9 +217,11 @@ def _compare_arrays(output: str, expected: np.ndarray, actual: np.ndarray, rules
         if len(places):
             index = tuple(map(int, places[0]))
             message = _describe(expected[index], actual[index], index, len(places), expected.size)
-            return Comparison(output, "value", message, index=index, mismatches=len(places), count=expected.size, excess=np.inf)
-    magnitude = _largest_magnitude if rules.of_largest else _median_magnitude
-    return _compare_floats(output, expected, actual, rules.tolerance(element), rules.ulp, magnitude(expected.reshape(-1)))
+            size = expected.size
+            return Comparison(
+                output, "value", message, index=index, mismatches=len(places), count=size, judged=size, excess=np.inf
+            )
+    return _compare_floats(output, expected, actual, rules, rules.tolerance(element))
 
 
 def _other_zeros(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
@@ -234,7 +238,7 @@ def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rul
     distances = _distances(e[places], a[places])
     wrong = int(np.count_nonzero(distances > rules.integer_atol))
     if not places.size:
-        return Comparison(output, count=e.size)
+        return Comparison(output, count=e.size, judged=e.size)
     worst = int(np.argmax(distances))
     largest, index = float(distances[worst]), _position(int(places[worst]), expected.shape)
     accepted = wrong <= rules.allow_flips * e.size
@@ -249,6 +253,7 @@ def _compare_discrete(output: str, expected: np.ndarray, actual: np.ndarray, rul
         index=index,
         mismatches=wrong,
         count=e.size,
+        judged=e.size,
     )
 
 
@@ -266,16 +271,20 @@ def _distances(expected: np.ndarray, actual: np.ndarray) -> np.ndarray:
 
 
 def _compare_floats(
-    output: str, expected: np.ndarray, actual: np.ndarray, limits: Tolerance, ulp: int | None, scale: float
+    output: str, expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules, limits: Tolerance
 ) -> Comparison:
     """Real and complex numbers, by the rule of this module."""
     e, a = expected.reshape(-1), actual.reshape(-1)
+    scale = (_largest_magnitude if rules.of_largest else _median_magnitude)(e)
+    floor = _floor(e, limits, scale, is_by_type=rules.atol is None)
+    judged = 0
     max_abs = largest = top = worst = max_ulp = 0.0
     place, mismatches, finite_seen = 0, 0, e.size == 0
     error_bins: dict[int, ErrorBin] = {}
     limit, differs = _largest_measured(e.dtype), not np.array_equal(e, a)
-    for start, error, magnitude, excess in _chunks(e, a, scale, limits, ulp):
+    for start, error, magnitude, excess in _chunks(e, a, floor, limits.rtol, rules):
         finite = np.isfinite(magnitude)
+        judged += int(np.count_nonzero(finite if rules.only_finite else ~np.isnan(magnitude)))
         finite_seen = finite_seen or bool(finite.any())
         max_abs = max(max_abs, float(np.max(error, initial=0.0, where=np.isfinite(error))))
         largest = max(largest, float(np.max(magnitude, initial=0.0, where=finite)))
@@ -302,29 +311,54 @@ def _compare_floats(
         index=index,
         mismatches=mismatches,
         count=e.size,
+        judged=judged,
         tolerance=limits,
         finite=finite_seen,
         error_bins=error_bins if max_abs else {},
     )
 
 
+def _floor(expected: np.ndarray, limits: Tolerance, scale: float, *, is_by_type: bool) -> float:
+    """The part of the tolerance that is the same for all elements.
+
+    The absolute tolerance of a type is meant for results next to 1: results that are small throughout get the part of it that
+    the relative one allows for the largest of them.
+    """
+    largest = _largest_magnitude(expected) if is_by_type else 0.0
+    atol = min(limits.atol, limits.rtol * largest) if largest else limits.atol
+    return atol + limits.rtol * scale
+
+
+def excesses(expected: np.ndarray, actual: np.ndarray, rules: ComparisonRules) -> np.ndarray:
+    """The differences of two arrays of floats, in units of the tolerance of each element; above 1 the rule is broken."""
+    e, a = expected.reshape(-1), actual.reshape(-1)
+    limits = rules.tolerance(element_type(expected.dtype))
+    scale = (_largest_magnitude if rules.of_largest else _median_magnitude)(e)
+    floor = _floor(e, limits, scale, is_by_type=rules.atol is None)
+    parts = [excess for _, _, _, excess in _chunks(e, a, floor, limits.rtol, rules)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
 def _chunks(
-    expected: np.ndarray, actual: np.ndarray, scale: float, limits: Tolerance, ulp: int | None
+    expected: np.ndarray, actual: np.ndarray, floor: float, rtol: float, rules: ComparisonRules
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
     """Start, differences, magnitudes of the reference, and differences in units of the tolerance, piece by piece."""
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
-    floor = limits.atol + limits.rtol * scale
     for start in range(0, expected.size, _CHUNK):
         e, a = (x[start : start + _CHUNK].astype(wide) for x in (expected, actual))
         with np.errstate(all="ignore"):
             error, magnitude = np.abs(a - e), np.abs(e)
             same = (e == a) | (np.isnan(e) & np.isnan(a))
-            excess = np.where(same, 0.0, error / (floor + limits.rtol * magnitude))
+            excess = np.where(same, 0.0, error / (floor + rtol * magnitude))
         # The remaining values are an infinity or a NaN on one side, or exceed a tolerance of zero.
         excess[~same & ~(np.isfinite(e) & np.isfinite(a))] = np.inf
-        if ulp is not None:
+        if rules.ulp is not None:
             distances = ulp_distances(expected[start : start + _CHUNK], actual[start : start + _CHUNK])
-            excess = distances / max(ulp, 0.5)  # 0.5, so that 0 demands equality and a distance of 1 breaks the rule
+            # 0.5, so that 0 demands equality and a distance of 1 breaks the rule
+            excess = distances / max(rules.ulp, 0.5)
+        if rules.only_finite:
+            excess[~np.isfinite(e)] = 0.0
+            error[~np.isfinite(e)] = 0.0
         yield start, error, magnitude, excess
 
 

@@ -23,6 +23,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
 from xoptim.validate.dims import InputSpec, Purpose, Sizes, names_in, open_dimensions
 from xoptim.validate.input_kinds import INDEXES, TRANSPARENT
+from xoptim.validate.landmarks import NARROW_LIMITS
 from xoptim.validate.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
@@ -62,7 +63,11 @@ def size_bounds(model: SizedModel) -> list[Bound]:
     if model.graph is None:
         return []
     bounds = {Bound(size, None if symbols & _ANY else model.dims(symbols)) for size, symbols in _Search().bounds(model.graph)}
-    return sorted(bounds, key=lambda bound: (bound.size, sorted(bound.dims or ())))
+    return sorted(bounds, key=_by_size)
+
+
+def _by_size(bound: Bound) -> tuple[int, list[str]]:
+    return bound.size, sorted(bound.dims or ())
 
 
 class _Search:
@@ -122,6 +127,8 @@ class _Search:
         elif node.op_type in _COMPARING and not node.domain:
             constants = (_numbers(graph, name) for name in node.input)
             yield from ((math.ceil(abs(number)), carried) for numbers in constants for number in numbers)
+        if node.op_type == "Cast":
+            yield from ((number + 1, carried) for number in NARROW_LIMITS.get(node.get_attribute("to", 0), ()))
         for name in _LIMITS:
             limit = node.attribute.get(name)
             if isinstance(limit, int | float) and math.isfinite(limit):
@@ -245,13 +252,14 @@ def may_divide_by_zero(model: SizedModel) -> bool:
 class Ends:
     """Assignments of sizes at both ends, made from one, ``base``, on which the original runs.
 
-    ``fixed`` are sizes that the user has chosen; ``work`` returns the work of a run. Sizes hold the assumptions.
+    ``models`` are the original and a model that is compared with it, whose numbers count as well. ``fixed`` are sizes that the
+    user has chosen; ``work`` returns the work of a run. Sizes hold the assumptions.
     """
 
     def __init__(
         self,
         specs: Sequence[InputSpec],
-        model: SizedModel,
+        models: Sequence[SizedModel],
         base: Sizes,
         fixed: Mapping[str, int],
         work: Callable[[Sizes], int],
@@ -261,12 +269,13 @@ class Ends:
         self._base = base
         self._work, self._fitted = work, assumptions.fitted
         self._free = {name: purpose for name, purpose in self._purposes.items() if name not in fixed and name in base}
-        self._bounds = size_bounds(model) if self._free else []
+        found = {bound for model in models for bound in size_bounds(model)} if self._free else set[Bound]()
+        self._bounds = sorted(found, key=_by_size)
         leading = {name for spec in specs for entry in (spec.shape or ())[:2] for name in names_in(entry)}
         self._leading = leading if assumptions.has("nonempty") else set[str]()
-        graphs = list(model.graph.model.graphs()) if model.graph is not None else []
+        graphs = [graph for model in models if model.graph is not None for graph in model.graph.model.graphs()]
         operators = {node.op_type for graph in graphs for node in graph.nodes}
-        unsafe = operators & _CRASHING or may_divide_by_zero(model)
+        unsafe = operators & _CRASHING or any(map(may_divide_by_zero, models))
         self._may_be_empty = () if unsafe else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
     def large(self) -> list[list[list[Sizes]]]:

@@ -2,177 +2,36 @@
 
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
 
-from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
-from xoptim.facts.protos import fed_inputs, inner_graphs, is_external, replace_items
+from xoptim.facts.protos import inner_graphs
+from xoptim.validate.arbiter import Arbiter, Finding
 from xoptim.validate.compare import Comparison, ComparisonRules, ErrorBin, add_bins, compare_values, explains
 from xoptim.validate.errors import LoadError, RunError
+from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike, large_tensors, light_copy, tensor_array
+from xoptim.validate.protos import Located, ModelLike, read_proto
 from xoptim.validate.reference import Reference
 from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, ValidationReport, rounding_note
 from xoptim.validate.runs import ReferenceRun, RunPlan
+from xoptim.validate.runtime import under_optimizations
 from xoptim.validate.session import Port, Session, Value
-
-_SMALLEST_WEIGHT: Final = 32  # elements
-_MOST_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
-_MOST_EXTERNAL: Final = 1 << 24  # of these, elements that lie in external files
-_LONGEST_AXIS: Final = 1 << 16  # for which every place gets a factor of its own
-_FEWEST_ELEMENTS: Final = 8  # of a result of static shape: fewer may be sizes that are computed as floats
-_DEFAULTS_FROM: Final = 4  # version of the file format; before, the default of an input cannot be replaced
-_FACTOR_TYPES: Final = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
-_ROUNDING_OPERATORS: Final = frozenset({
-    "Add", "Attention", "AveragePool", "BatchNormalization", "BiasGelu", "Conv", "ConvTranspose", "Cos",
-    "DequantizeLinear", "Div", "Einsum", "Elu", "Erf", "Exp", "FusedMatMul", "GRU", "Gelu", "Gemm", "GlobalAveragePool",
-    "GroupNormalization", "InstanceNormalization", "LRN", "LSTM", "LayerNormalization", "Log", "LogSoftmax", "LpPool",
-    "MatMul", "MatMulNBits", "Mish", "Mul", "MultiHeadAttention", "Pow", "QuickGelu", "RMSNormalization", "RNN",
-    "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd", "ReduceSum",
-    "ReduceSumSquare", "Resize", "Selu", "Sigmoid", "SimplifiedLayerNormalization", "Sin", "SkipLayerNormalization",
-    "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh",
-})  # fmt: skip
-
-
-def noisy_weights(model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Weights moved by one unit in the last place, up or down at random."""
-    kept, scales = _special_weights(model)
-    moved: dict[str, np.ndarray] = {}
-    left = {False: _MOST_ELEMENTS, True: _MOST_EXTERNAL}
-    for tensor in sorted(model.graph.initializer, key=lambda tensor: math.prod(tensor.dims)):
-        count, place = math.prod(tensor.dims), is_external(tensor)
-        wanted = (count >= _SMALLEST_WEIGHT and tensor.name not in kept) or tensor.name in scales
-        if wanted and count <= left[place] and _is_measured(tensor.data_type):
-            left[place] -= count
-            moved[tensor.name] = move_one_ulp(tensor_array(tensor, base_dir), rng)
-    return moved
-
-
-class NoisyModel:
-    """A model whose numbers can be moved: one session of it measures the noise as often as needed.
-
-    A multiplication follows each result of ``proto`` that rounds; ``weights`` belong to the main graph, moved once.
-    """
-
-    def __init__(self, model: onnx.ModelProto, base_dir: Path | None, rng: np.random.Generator) -> None:
-        self.weights = noisy_weights(model, base_dir, rng)
-        self.proto, self._factors = noisy_graph(model, self.weights)
-
-    def feeds(self, feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
-        """Feeds with their numbers moved, and factors next to 1 for the results within the model."""
-        return {**noisy_feeds(feeds, rng), **{name: move_one_ulp(ones, rng) for name, ones in self._factors.items()}}
-
-
-def noisy_graph(model: onnx.ModelProto, left_out: Collection[str] = ()) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A copy in which a multiplication follows each result that rounds, and the factors of these, all 1 by default.
-
-    Only results that have a known type and are not scalars get one; models before opset 7 get none. The copy lacks the data of
-    initializers that are ``left_out``.
-    """
-    copy, factors = light_copy(model, left_out), dict[str, np.ndarray]()
-    if any(opset.domain in ("", "ai.onnx") and opset.version < 7 for opset in model.opset_import):
-        return copy, factors
-    types = _tensor_types(model)
-    del copy.graph.node[:]
-    for serial, original in enumerate(model.graph.node):
-        node = copy.graph.node.add()
-        node.CopyFrom(original)
-        kind = types.get(node.output[0]) if node.op_type in _ROUNDING_OPERATORS else None
-        ones = None if kind is None else _ones(kind)
-        if ones is not None:
-            result, noise = node.output[0], f"noise {serial}"
-            node.output[0] = f"before noise {serial}"
-            copy.graph.node.append(onnx.helper.make_node("Mul", [node.output[0], noise], [result]))
-            factors[noise] = ones
-    _add_defaults(copy, factors)
-    return copy, factors
-
-
-def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
-    if model.ir_version < _DEFAULTS_FROM:
-        replace_items(model.graph.input, fed_inputs(model))
-    model.ir_version = max(model.ir_version, _DEFAULTS_FROM)
-    for name, value in values.items():
-        tensor = numpy_helper.from_array(value, name)
-        model.graph.initializer.append(tensor)
-        model.graph.input.append(onnx.helper.make_tensor_value_info(name, tensor.data_type, value.shape))
-
-
-def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
-    """Types of the values of the main graph that are declared or can be inferred."""
-    try:
-        graph = onnx.shape_inference.infer_shapes(light_copy(model, large_tensors(model, 8192))).graph
-    except Exception:  # a model that onnx cannot type may still run in onnxruntime
-        graph = model.graph
-    return {v.name: v.type.tensor_type for values in (graph.value_info, graph.output) for v in values}
-
-
-def _ones(kind: onnx.TypeProto.Tensor) -> np.ndarray | None:
-    """Factors of 1 that are broadcast-compatible with a tensor and keep its shape, ``None`` when it should stay as it is."""
-    if kind.elem_type not in _FACTOR_TYPES or not kind.HasField("shape") or not kind.shape.dim:
-        return None
-    sizes = [dim.dim_value for dim in kind.shape.dim]
-    if all(sizes) and math.prod(sizes) < _FEWEST_ELEMENTS:  # an open dimension has the size 0 here
-        return None
-    # Factors along the last axis fit any sizes of the other axes; an open or very long axis gets one factor.
-    shape = (sizes[-1],) if 0 < sizes[-1] <= _LONGEST_AXIS else ()
-    return np.ones(shape, numpy_dtype(kind.elem_type))
-
-
-def _special_weights(model: onnx.ModelProto) -> tuple[set[str], set[str]]:
-    """Weights that are stored narrow but computed with after a cast, and scales of (de)quantization."""
-    cast: set[str] = set()
-    used: set[str] = set()
-    scales: set[str] = set()
-    for node in model.graph.node:
-        (cast if node.op_type == "Cast" else used).update(node.input)
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-            scales.add(node.input[1])
-    # A weight that is also read without a Cast is computed with in its own type.
-    return cast - used, scales
-
-
-def noisy_feeds(feeds: Mapping[str, Value], rng: np.random.Generator) -> dict[str, Value]:
-    """Feeds with their measured numbers moved by one unit in the last place, up or down at random."""
-    return {name: _noisy(value, rng) for name, value in feeds.items()}
-
-
-def _noisy(value: Value, rng: np.random.Generator) -> Value:
-    if isinstance(value, list):
-        return [_noisy(item, rng) for item in value]
-    if not isinstance(value, np.ndarray) or not _is_measured(element_type(value.dtype)):
-        return value
-    wide = value.astype(np.float64)
-    return value if np.array_equal(wide, np.rint(wide), equal_nan=True) else move_one_ulp(value, rng)
-
-
-def _is_measured(element: int) -> bool:
-    """Whether numbers of a type carry rounding errors; a step of 8 bits or fewer is not a rounding error."""
-    return is_float(element) and bits(element) >= 16
-
-
-def move_one_ulp(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The neighbours of numbers of 16, 32 or 64 bits, towards 0 or away from it; 0, infinities and NaN stay."""
-    code = {2: np.uint16, 4: np.uint32, 8: np.uint64}[array.dtype.itemsize]
-    pattern = np.asarray(array, order="C").view(code)
-    down = rng.integers(0, 2, array.shape, dtype=np.int8).astype(code)
-    # Within one sign, floating-point numbers are ordered as their bits are: plus 1 (or minus 1) is the neighbour.
-    moved: np.ndarray = (pattern + code(1) - 2 * down).astype(code).view(array.dtype)
-    # The step down from 0 wraps around to NaN, and the step up from the largest number is an infinity.
-    stays = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (moved == 0)
-    return np.where(stays, array, moved)
-
 
 _DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+_OVERFLOWING: Final = ("wide", "far", "level", "branches")
+"""Sources of values so large that results may overflow, which depends on the order of operations."""
+_SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
+_MOST_ARBITRATED: Final = 3  # runs that are repeated in double
+_SECONDS: Final = 2.0  # a run of more is not repeated
 _HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
 Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
 """Inputs and outputs of a model."""
@@ -207,8 +66,33 @@ def judge(
         except RunError as error:
             where = _where(run.sizes) + _values(run)
             return judging.report("different", f"onnxruntime cannot run the optimized model{where}: {error}")
+    if not is_part:
+        judging.arbitrate(reference, optimized, base_dir, candidate)
     del candidate  # frees its weights before the verdict loads further sessions
-    return judging.verdict(reference, is_part)
+    report = judging.verdict(reference, is_part)
+    if report.ok and options.is_thorough and reference.is_short:
+        outcome = under_optimizations(reference, optimized, base_dir, options.rules)
+        report = replace(report, notes=(*report.notes, outcome.note) if outcome.note else report.notes)
+        if outcome.difference:
+            reason = f"with onnxruntime's own optimizations, which leave the original right, {outcome.difference}"
+            return replace(report, status="different", reason=reason)
+    return report
+
+
+_DESCRIBED: Final = {
+    "overridden": ", initializers overridden",
+    "wide": ", large numbers and zeros",
+    "odd": ", NaN and infinities",
+    "free": ", numbers of any sign",
+    "far": ", numbers of many magnitudes",
+    "ties": ", equal numbers and halves",
+    "tiny": ", numbers close to 0",
+    "offset": ", numbers close to each other",
+    "level": ", one number everywhere",
+    "operands": ", other bounds and targets",
+    "branches": ", values that reach another branch",
+}
+"""Values of runs by their source, as the end of a sentence."""
 
 
 def _where(sizes: Mapping[str, int]) -> str:
@@ -216,9 +100,7 @@ def _where(sizes: Mapping[str, int]) -> str:
 
 
 def _values(run: RunPlan | RunReport) -> str:
-    return {"overridden": ", initializers overridden", "wide": ", large numbers and zeros", "odd": ", NaN and infinities"}.get(
-        run.source, ""
-    )
+    return _DESCRIBED.get(run.source, "")
 
 
 def compare_signatures(expected: Signature, actual: Signature, *, fewer_inputs: bool = False) -> tuple[Comparison, ...]:
@@ -248,9 +130,9 @@ def _compare_run(run: ReferenceRun, outputs: Sequence[Port], candidate: Session,
     start = time.perf_counter()
     results = candidate.run(run.feeds)
     seconds = time.perf_counter() - start
-    rules = replace(options.rules, signed_zeros=run.source == "odd" and options.exactness == "exact")
+    rules = _rules(run, options)
     compared = _compare_results(outputs, run.results, results, rules)
-    is_coarse = run.source == "wide" and options.considers_noise
+    is_coarse = run.source in _OVERFLOWING and options.considers_noise
     return RunReport(
         run.source, dict(run.sizes), run.seed, run.seconds, seconds, compared, is_probe=run.is_probe, is_coarse=is_coarse
     )
@@ -263,10 +145,33 @@ def _compare_results(
     return tuple(c for port, e, a in triples for c in compare_values(port.name, e, a, rules))
 
 
-def hollow_outputs(runs: Sequence[RunReport]) -> set[str]:
-    """Outputs that hold elements, none of them finite."""
-    compared = [c for run in runs for c in run.comparisons]
-    return {c.output for c in compared if not c.finite} - {c.output for c in compared if c.finite and c.count}
+def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
+    """Outputs of which no element was compared: empty or NaN in every run; not those that are empty by their type."""
+    judged = {c.whole or c.output for run in runs for c in run.comparisons if c.judged}
+    return [port.name for port in outputs if port.name not in judged and not port.is_empty]
+
+
+def hollow_reason(hollow: Sequence[str], count: int) -> str:
+    """Why outputs without a compared element are no evidence, of ``count`` in all."""
+    if len(hollow) == count:
+        return "in no run did an output of the original hold a number to compare; give values with --feeds"
+    names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")
+    return f"in no run did output {names} of the original hold a number to compare; give values with --feeds"
+
+
+def _largest_ulp(run: RunReport) -> float:
+    """The largest difference of an output in units in the last place."""
+    return max((c.max_ulp for c in run.comparisons if c.tolerance is not None), default=0.0)
+
+
+def _rules(run: ReferenceRun, options: ValidationOptions) -> ComparisonRules:
+    """The rules for the results of a run."""
+    is_loose = options.exactness in ("finite", "approximate")
+    return replace(
+        options.rules,
+        signed_zeros=run.source == "odd" and options.exactness == "exact",
+        only_finite=run.source in _OVERFLOWING or (run.is_probe and is_loose),
+    )
 
 
 def _random_operator(model: onnx.ModelProto) -> str:
@@ -310,9 +215,53 @@ class Judge:
             skipped=self.skipped,
         )
 
+    def arbitrate(self, reference: Reference, optimized: ModelLike, base_dir: Path | None, candidate: Session) -> None:
+        """Look at the differences of some runs in double, where that is possible; see `xoptim.validate.arbiter`."""
+        chosen = self._doubtful(reference)
+        if not chosen:
+            return
+        try:
+            other = Located(*read_proto(optimized, base_dir))
+            settings = replace(reference.settings, providers=("cpu",))
+            arbiter = Arbiter(Located(reference.proto, reference.base_dir), other, settings)
+            for index in chosen:
+                run = reference.runs[index]
+                found = arbiter.findings(run, candidate.run(run.feeds), reference.outputs, self._rules_of(run))
+                self._settle(index, found)
+        except (LoadError, RunError, MemoryError):  # kernels for double are missing, or memory: the usual rule decides
+            return
+
+    def _doubtful(self, reference: Reference) -> list[int]:
+        """The runs to repeat in double: those that break the rule, the cheapest with a difference, and the most different."""
+        if not self._options.considers_noise or self._options.exactness == "approximate":
+            return []
+        runs = [index for index, run in enumerate(self.runs) if _largest_ulp(run) > _SUSPICIOUS]
+        runs = [index for index in runs if reference.runs[index].seconds <= _SECONDS]
+        broken = [index for index in runs if not self.runs[index].is_accepted()]
+        cheapest = sorted(runs, key=lambda index: reference.runs[index].seconds)[:1]
+        largest = sorted(runs, key=self._by_difference)[-1:] if reference.is_short else []
+        return list(dict.fromkeys((*broken[:_MOST_ARBITRATED], *cheapest, *largest)))
+
+    def _by_difference(self, index: int) -> float:
+        return _largest_ulp(self.runs[index])
+
+    def _rules_of(self, run: ReferenceRun) -> ComparisonRules:
+        return _rules(run, self._options)
+
+    def _settle(self, index: int, found: Mapping[str, Finding]) -> None:
+        """Note what the values in double say about the outputs of a run."""
+        run = self.runs[index]
+        wrong = {name: finding.difference for name, finding in found.items() if finding.difference}
+        comparisons = tuple(
+            replace(c, fault="value", message=wrong[c.output], mismatches=max(1, c.mismatches)) if c.output in wrong else c
+            for c in run.comparisons
+        )
+        settled = frozenset(name for name, finding in found.items() if finding.is_rounding)
+        self.runs[index] = replace(run, comparisons=comparisons, settled=settled, refuted=frozenset(wrong))
+
     def verdict(self, reference: Reference, is_part: bool = False) -> ValidationReport:
         """The report after all runs."""
-        broken = [i for i, run in enumerate(self.runs) if not all(c.ok for c in run.comparisons)]
+        broken = [i for i, run in enumerate(self.runs) if not run.is_accepted()]
         unsteady = _random_operator(reference.proto) if broken else ""
         if broken and not unsteady and self._options.considers_noise:
             self._measure_noise(reference, broken)
@@ -337,14 +286,11 @@ class Judge:
 
     def _weigh_evidence(self, reference: Reference, is_part: bool) -> ValidationReport:
         """Report equal, unless there was nothing to compare."""
-        compared = [c for run in self.runs for c in run.comparisons]
-        if compared and not any(c.count for c in compared):
-            self._notes.append("no output held an element")
-        hollow = set() if is_part else hollow_outputs(self.runs)
-        if hollow and hollow == {c.output for c in compared}:
-            return self.report("not validated", "no output of the original holds a finite number", "evidence")
-        self._notes += [f"output {name!r} never held a finite number" for name in sorted(hollow)]
+        hollow = [] if is_part else hollow_outputs(self.runs, reference.outputs)
+        if hollow:
+            return self.report("not validated", hollow_reason(hollow, len(reference.outputs)), "evidence")
         self._notes += [] if is_part else rounding_note(self.runs)
+        self._notes += [f"never ran: {text}" for text in reference.unreached]
         if self.skipped:
             most = max(self.skipped, key=lambda each: sum(each.dims.values()))
             count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"

@@ -147,6 +147,11 @@ class ValidationOptions(RunValues):
         return self.rtol is None and self.atol is None and self.ulp is None
 
     @property
+    def is_thorough(self) -> bool:
+        """Whether to run on values and in ways beside the usual ones."""
+        return self.assignments > 1 and self.extremes and self.is_by_type
+
+    @property
     def considers_noise(self) -> bool:
         """Whether the sensitivity of the model may excuse a difference."""
         return self.is_by_type and self.exactness != "exact" and self.noise_multiple > 0

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
@@ -17,6 +17,14 @@ from xoptim.graph.data_file import refer
 from xoptim.graph.forms import BEGINNING, text_form
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
+
+
+class Located(NamedTuple):
+    """A model, and the folder of its external data."""
+
+    proto: onnx.ModelProto
+    base_dir: Path | None
+
 
 _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 

@@ -2,125 +2,68 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-import numpy as np
 import onnx
 
-from xoptim.facts.dtypes import element_type, is_float
 from xoptim.facts.errors import ModelError
-from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
 from xoptim.graph.splice import EXPANSION_LIMIT, expanded_size
 from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, LoadError, RunError, RunStoppedError
 from xoptim.validate.extremes import Ends
+from xoptim.validate.further import SHORT, TINY, Further
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike, read_proto, stored_bytes, tensor_array
+from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.report import SkippedRun
-from xoptim.validate.runs import Feeding, ReferenceRun, ResultStore, RunPlan, check_agreement, run_plan, test_feeds
-from xoptim.validate.session import CUDA, Port, Session, SessionSettings, Value, resolve_providers
+from xoptim.validate.runs import Feeding, Planning, ReferenceRun, ResultStore, RunPlan, check_agreement, run_plan, test_feeds
+from xoptim.validate.session import CUDA, Port, Session, SessionSettings, resolve_providers
 from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import MemoryNeed, RunBudget, Work, fits_into_memory, is_large, size_text, weight_bytes
-
-_SINCE: Final = 4  # version of the file format; before it, an initializer that is an input is a constant
-_FEW: Final = 64  # integers that count as a parameter, such as axes or a shape, and not as weights
-_MOST_PARAMETERS: Final = 4
-_MOST_BYTES: Final = 1 << 26
-
-
-def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Value]]]:
-    """Values for the overridable initializers of a model: all weights together, then a few parameters one by one.
-
-    Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the first two that it accepts.
-    Nothing is given for initializers in external files, or in the place of more than 64 MB.
-    """
-    nodes = [*model.graph.node, *(node for graph in inner_graphs(model.graph.node) for node in graph.node)]
-    read = {name for node in nodes for name in node.input}
-    needed = {value.name for value in fed_inputs(model)}
-    inputs = {value.name for value in model.graph.input} - needed
-    tensors = [t for t in model.graph.initializer if t.name in inputs & read and not is_external(t) and stored_bytes(t)]
-    if model.ir_version < _SINCE or sum(map(stored_bytes, tensors)) > _MOST_BYTES:
-        return
-    rng = np.random.default_rng(seed)
-    arrays = {tensor.name: tensor_array(tensor, None) for tensor in tensors}
-    weights = [t.name for t in tensors if is_float(t.data_type) or arrays[t.name].size > _FEW]
-    if weights:
-        # Scales of images must be whole numbers where operators multiply sizes by them: a multiple is the second choice.
-        yield [{name: other(arrays[name], rng) for name in weights} for other in (_other_weights, _multiples)]
-    for name in [name for name in arrays if name not in weights][:_MOST_PARAMETERS]:
-        yield [{name: other} for other in _other_parameters(arrays[name])]
-
-
-def _other_weights(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Other numbers of the same magnitudes and signs, 0 included; integers in another order."""
-    mixed = rng.permutation(array.reshape(-1)).reshape(array.shape)
-    if array.dtype.kind in "biuOSU":
-        return mixed
-    wide = mixed.astype(np.float64)
-    scale = np.max(np.abs(wide), initial=0, where=np.isfinite(wide)) or 1.0
-    wide = np.where(wide == 0, scale, wide) * rng.uniform(0.5, 1.5, array.shape)
-    return np.asarray(wide).astype(array.dtype)
-
-
-def _multiples(array: np.ndarray, _: np.random.Generator) -> np.ndarray:
-    return array if array.dtype.kind in "biuOSU" else np.asarray(array.astype(np.float64) * 3).astype(array.dtype)
-
-
-def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Integers or Booleans in the reverse order, then changed by one."""
-    if array.dtype.kind == "b":
-        yield np.asarray(np.logical_not(array))
-    elif array.dtype.kind in "iu":
-        flat = array.reshape(-1)
-        found = (flat[::-1], flat + 1, flat - 1, np.concatenate((flat[:1] + 1, flat[1:])))
-        yield from (each.astype(array.dtype).reshape(array.shape) for each in found if not np.array_equal(each, flat))
-
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
 _HOUR: Final = 3600.0
-_SHORT: Final = 0.05  # seconds of a run with other values that is worth its time
-_UNEVEN: Final = frozenset(
-    (
-        *("Clip", "Max", "Min", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Where", "Sign", "Mod", "Abs"),
-        *("HardSigmoid", "HardSwish", "ThresholdedRelu", "Celu", "Elu", "Shrink", "Div", "Reciprocal", "Not", "Cast", "Round"),
-    )
-)
-"""Operators that treat 0 or large numbers in another way than moderate ones."""
-_SPREADING: Final = frozenset(("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear"))
-"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all numbers of a tile."""
-Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
-"""Makes values for sizes, the number of a run, and whether they are gentle; raises `FeedError` when it cannot."""
 
 
 class Search:
     """The search for sizes and values on which the original runs, and whose results the store keeps.
 
-    ``skipped`` lists the runs that were left out because of what they cost.
+    ``skipped`` lists the runs that were left out because of what they cost, ``unreached`` the branches that none reached.
+    ``other`` is a model to compare with: sizes and values are also chosen next to numbers that only it contains.
     """
 
     def __init__(
-        self, session: Session, model: onnx.ModelProto, base_dir: Path | None, options: ValidationOptions, store: ResultStore
+        self,
+        session: Session,
+        model: onnx.ModelProto,
+        base_dir: Path | None,
+        options: ValidationOptions,
+        store: ResultStore,
+        other: onnx.ModelProto | None = None,
     ) -> None:
         self._store = store
+        self._base_dir = base_dir
         self._session = session
         self._is_on_gpu = CUDA in resolve_providers(options.providers)
         self._processor = _on_processor(model, base_dir, options) if self._is_on_gpu else None
         self._model = model
         self._sized = SizedModel(model, base_dir)
+        self._other_sized = None if other is None else SizedModel(other, options.optimized_dir)
         self._need = MemoryNeed(self._sized, options.memory_limit)
         self._work = Work(self._sized)
         self._budget = RunBudget(options.budget)
         self._deadline = time.perf_counter() + options.time_limit
         self._options = options
-        self._feeding = Feeding(model, options)
+        self._feeding = Feeding(model, options, other)
         self.skipped: list[SkippedRun] = []
+        self.unreached: list[str] = []
+        self.is_short = False
 
     @property
     def chosen(self) -> Iterable[str]:
@@ -156,37 +99,37 @@ class Search:
         if feeding.wanted > 1 and self._options.extremes:
             self._add_ends(found)
         if self._options.assignments > 1 and self._options.extremes:
-            found += [*self._overridden(found[0].sizes, len(found)), *self._other_numbers(found[0].sizes, len(found))]
+            self._add_further(found)
         return found
 
-    def _other_numbers(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
-        """Runs with zeros and large numbers, if the results are finite, and with infinities and NaN; only short ones."""
-        feeding = self._feeding
-        is_short = self._budget.estimate(self._work.of(sizes)) <= _SHORT and not self._objection(sizes)
-        if not (is_short and self._options.is_by_type):
+    def _add_further(self, found: list[ReferenceRun]) -> None:
+        """Add runs on values of other kinds, if the original runs with them and the budget allows it."""
+        sizes = found[0].sizes
+        if self._objection(sizes):
             return
-        if feeding.may_be_wide and self._sized.has_any(_UNEVEN):
-            wide = self._probe(sizes, run, feeding.wide_plan)
-            yield from [wide] if wide is not None and all(map(_is_finite, wide.results)) else []
-        is_open = self._is_on_gpu and self._sized.has_any(_SPREADING)
-        if feeding.may_be_odd and self._options.exactness in ("exact", "rounding") and not is_open:
-            odd = self._probe(sizes, run, feeding.odd_plan)
-            yield from [] if odd is None else [odd]
+        further = Further(self._feeding, partial(self._probe_plan, sizes), self._settings())
+        further.overridden(found)
+        further.free(found)
+        work = self._work.of(sizes)
+        self.is_short = work <= SHORT
+        if not self.is_short or not self._options.is_by_type:
+            return
+        models = [model for model in (self._sized, self._other_sized) if model is not None]
+        further.other_numbers(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
+        further.operands(found)
+        self.unreached = further.branches(found, self._base_dir)
 
-    def _overridden(self, sizes: Sizes, run: int) -> Iterator[ReferenceRun]:
-        """Runs with other values of initializers that a caller may override, as long as the budget allows."""
-        for alternatives in overriding(self._model, self._options.seed):
-            plans = (partial(self._overriding, given) for given in alternatives if not self._objection(sizes))
-            yield from itertools.islice(filter(None, (self._probe(sizes, run, plan) for plan in plans)), 2)
+    def _probe_plan(self, sizes: Sizes, run: int, plan: Planning) -> ReferenceRun | None:
+        return self._probe(sizes, run, plan)
 
-    def _overriding(self, given: Mapping[str, Value], sizes: Sizes, run: int, gentle: bool) -> RunPlan:
-        plan = self._feeding.plan(sizes, run, gentle)
-        return replace(plan, source="overridden", feeds={**plan.feeds, **given})
+    def _settings(self) -> SessionSettings:
+        return replace(self._options.settings, providers=("cpu",))
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
         """Add runs with a long axis each, with axes of 1, and with an empty one, if the original and the budget allow them."""
         feeding = self._feeding
-        ends = Ends(feeding.specs, self._sized, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
+        models = [model for model in (self._sized, self._other_sized) if model is not None]
+        ends = Ends(feeding.specs, models, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
         tried = [run.sizes for run in found]
         for rungs in ends.large():
             run = self._largest(ends, rungs, tried)
@@ -293,19 +236,11 @@ def _on_processor(model: onnx.ModelProto, base_dir: Path | None, options: Valida
         return None
 
 
-def _is_finite(value: Value) -> bool:
-    """Whether a result has no infinity and no NaN."""
-    if isinstance(value, list):
-        return all(map(_is_finite, value))
-    if not isinstance(value, np.ndarray) or not is_float(element_type(value.dtype)):
-        return True
-    return bool(np.isfinite(value.astype(np.float64)).all())
-
-
 class Reference(NamedTuple):
     """The original, external data left outside, with its inputs, outputs and at least one run.
 
-    ``chosen`` are the dimensions whose sizes the caller determined. The optimized model gets the same settings.
+    ``chosen`` are the dimensions whose sizes the caller determined, ``unreached`` the branches that no run reached.
+    ``is_short``: whether a run takes so little time that many are worth it. The optimized model gets the same settings.
     """
 
     proto: onnx.ModelProto
@@ -316,6 +251,8 @@ class Reference(NamedTuple):
     chosen: frozenset[str] = frozenset()
     settings: SessionSettings = SessionSettings()
     skipped: tuple[SkippedRun, ...] = ()
+    unreached: tuple[str, ...] = ()
+    is_short: bool = False
 
 
 def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.ModelProto, Path | None]:
@@ -333,8 +270,15 @@ def read_original(model: ModelLike, options: ValidationOptions) -> tuple[onnx.Mo
     return proto, base_dir
 
 
-def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.ModelProto | None = None) -> Reference:
+def run_reference(
+    model: ModelLike,
+    options: ValidationOptions,
+    proto: onnx.ModelProto | None = None,
+    other: onnx.ModelProto | None = None,
+) -> Reference:
     """Run the original on the number of assignments in the options; ``proto`` is the result of `read_original`, if known.
+
+    ``other``: a model that will be compared with it, whose numbers are considered in the choice of sizes and values.
 
     Raises:
         LoadError: onnxruntime refuses the model, or it would unfold to more nodes than can be handled.
@@ -356,6 +300,17 @@ def run_reference(model: ModelLike, options: ValidationOptions, proto: onnx.Mode
         data = test_feeds(options.test_data, proto, options.assume)
         runs = [store.keep(run_plan(session, RunPlan("test data", {}, options.seed, feeds))) for feeds in data]
         return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
-    search = Search(session, proto, base_dir, options, store)
+    search = Search(session, proto, base_dir, options, store, other)
     runs, chosen = search.runs(), frozenset(search.chosen)
-    return Reference(proto, base_dir, session.inputs, session.outputs, runs, chosen, settings, tuple(search.skipped))
+    return Reference(
+        proto,
+        base_dir,
+        session.inputs,
+        session.outputs,
+        runs,
+        chosen,
+        settings,
+        tuple(search.skipped),
+        tuple(search.unreached),
+        search.is_short,
+    )

@@ -31,7 +31,7 @@ class Noise:
 class RunReport:
     """One run of both models."""
 
-    source: str  # source of the values: ``random``, ``given``, ``test data``, ``overridden`` or ``wide``
+    source: str  # source of the values: ``random``, ``given``, ``test data``, ``overridden``, ``wide``, ``free``, ...
     dims: Mapping[str, int]  # sizes of the open dimensions
     seed: int  # of the random values
     original_seconds: float  # wall time of the original
@@ -42,11 +42,18 @@ class RunReport:
     is_probe: bool = False  # whether the sizes are extreme, so that a failure of the original is not an error
     # Whether rounding counts as equal even where the values are so large that it adds up to more than usual
     is_coarse: bool = False
+    # Outputs that differ by rounding alone: in 64-bit floats, both models agree, and the result is as accurate as the original
+    settled: frozenset[str] = frozenset()
+    refuted: frozenset[str] = frozenset()  # outputs on which the models disagree in 64-bit floats
 
     def accepts(self, comparison: Comparison) -> bool:
         """Whether an output counts as equal, within the tolerance or as noise."""
         noise = self.noise.get(comparison.output)
-        return comparison.ok or (noise is not None and noise.accepted) or (self.is_coarse and _is_small(comparison))
+        if comparison.output in self.refuted:
+            return False
+        if comparison.ok or comparison.output in self.settled:
+            return True
+        return (noise is not None and noise.accepted) or (self.is_coarse and _is_small(comparison))
 
     def is_accepted(self) -> bool:
         """Whether all outputs count as equal."""
@@ -183,6 +190,7 @@ def _run_json(run: RunReport) -> dict[str, Any]:
         "source": run.source,
         "dims": dict(run.dims),
         "seed": run.seed,
+        "settled": sorted(run.settled),
         "original_seconds": run.original_seconds,
         "optimized_seconds": run.optimized_seconds,
         "outputs": [_comparison_json(c) for c in run.comparisons],

@@ -5,7 +5,7 @@ import itertools
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -20,13 +20,22 @@ from xoptim.graph.assumed import assumed_of
 from xoptim.validate.assumed import check_sizes, check_values, hold
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
 from xoptim.validate.errors import ChoiceError, FeedError
-from xoptim.validate.input_kinds import Style, has_daring_values, has_free_floats, has_free_numbers, input_kinds, make_feeds
+from xoptim.validate.feed_values import Style, has_daring_values, has_free_floats, has_free_numbers, make_feeds, preferring
+from xoptim.validate.input_kinds import input_kinds
+from xoptim.validate.landmarks import Landmarks, landmarks, steers
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.session import Session, Value
 
-FeedSource: TypeAlias = Literal["random", "given", "test data", "overridden", "wide", "odd"]
+FeedSource: TypeAlias = Literal[
+    "random", "given", "test data", "overridden", "wide", "odd", "free", "far", "ties", "tiny", "offset", "level", "operands",
+    "branches",
+]  # fmt: skip
 """``overridden``: random values, and others than the stored ones for initializers that a caller may override; ``wide``: random
-ones, zeros and large numbers among them; ``odd``: NaN and infinities among them."""
+ones, zeros and large numbers among them; ``odd``: NaN and infinities among them; ``free``: any numbers, also where a reader of
+an input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different numbers; ``tiny`` and ``offset``: numbers close
+to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes
+and targets; ``branches``: values that reach a branch which no run before had reached."""
+
 
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
 
@@ -39,6 +48,10 @@ class RunPlan:
     sizes: Sizes
     seed: int
     feeds: dict[str, Value]
+
+
+Planning: TypeAlias = Callable[[Sizes, int, bool], RunPlan]
+"""Makes values for sizes, the number of a run, and whether they are gentle; raises `FeedError` when it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +165,12 @@ def _number(path: Path) -> tuple[int, str]:
 
 
 class Feeding:
-    """The inputs with given values, those with random values and their use, and the sizes that are fixed."""
+    """The inputs with given values, those with random values and their use, and the sizes that are fixed.
 
-    def __init__(self, model: onnx.ModelProto, options: ValidationOptions) -> None:
+    ``other`` is a model that is compared with this one: values are also chosen next to numbers that only it contains.
+    """
+
+    def __init__(self, model: onnx.ModelProto, options: ValidationOptions, other: onnx.ModelProto | None = None) -> None:
         specs = {spec.name: spec for spec in input_specs(model, options.feeds.keys())}
         self.model, self.options = model, options
         self.given = given_feeds(options.feeds, specs, [value.name for value in fed_inputs(model)])
@@ -170,6 +186,23 @@ class Feeding:
         self.may_be_wide = has_free_numbers(self.random, self.uses)
         self.may_be_odd = has_free_floats(self.random, self.uses)
         self.wanted = options.assignments if self.random else 1  # number of runs, without those at the ends
+        self.preferring = frozenset(preferring(self.random, self.uses))
+        self._other = other
+        self._landmarks: Landmarks | None = None
+        self._steers: bool | None = None
+
+    @property
+    def landmarks(self) -> Landmarks:
+        """The bounds and thresholds of both models."""
+        if self._landmarks is None:
+            self._landmarks = landmarks(self.model, self._other)
+        return self._landmarks
+
+    def _steering(self) -> bool:
+        """Whether integers of the inputs may decide sizes."""
+        if self._steers is None:
+            self._steers = steers(self.model)
+        return self._steers
 
     def assignments(self) -> Iterator[Sizes]:
         """Sizes for all open dimensions, as they are assumed to be, the strongest test first."""
@@ -181,16 +214,21 @@ class Feeding:
         seed = self.options.seed + run
         return RunPlan("random" if self.random else "given", sizes, seed, self._values(sizes, seed, Style(run, gentle)))
 
-    def wide_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
-        """The same with zeros and large numbers among the values."""
-        seed = self.options.seed + run
-        return RunPlan("wide", sizes, seed, self._values(sizes, seed, Style(run, gentle, numbers="wide")))
+    def styled(self, source: FeedSource, style: Style) -> Planning:
+        """Values of one style, in all inputs whose readers only prefer others, unless the style names some."""
+        chosen = style if style.free else style._replace(free=self.preferring)
+        known = self.landmarks
+        found = chosen._replace(landmarks=known.all, words=known.words, steers=self._steering())
 
-    def odd_plan(self, sizes: Sizes, run: int, gentle: bool) -> RunPlan:
-        """The same with NaN and infinities, and with the ends of the type and -0 where rewrites are exact."""
-        seed = self.options.seed + run
-        style = Style(run, gentle, numbers="odd" if self.options.exactness == "exact" else "holes")
-        return RunPlan("odd", sizes, seed, self._values(sizes, seed, style))
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            seed = self.options.seed + run
+            return RunPlan(source, sizes, seed, self._values(sizes, seed, found._replace(run=run, gentle=gentle)))
+
+        return plan
+
+    def odd_plan(self) -> Planning:
+        """NaN and infinities among the values, and the ends of the type and -0 where rewrites are exact."""
+        return self.styled("odd", Style(numbers="odd" if self.options.exactness == "exact" else "holes"))
 
     def _values(self, sizes: Sizes, seed: int, style: Style) -> dict[str, Value]:
         """The given values, and random ones that hold what is assumed."""

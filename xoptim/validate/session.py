@@ -78,10 +78,14 @@ _PLAIN_TYPES: Final = {
 
 
 class Port(NamedTuple):
-    """An input or output of a session: its name and its type in onnxruntime, such as ``seq(tensor(float))``."""
+    """An input or output of a session: its name and its type in onnxruntime, such as ``seq(tensor(float))``.
+
+    ``is_empty``: whether its shape has an axis of length 0, as onnxruntime infers it.
+    """
 
     name: str
     type: str
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ class Session:
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
         overridable = self._session.get_overridable_initializers()
         self._names = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
-        self.outputs = tuple(Port(o.name, o.type) for o in self._session.get_outputs())
+        self.outputs = tuple(Port(o.name, o.type, 0 in (o.shape or ())) for o in self._session.get_outputs())
         self._plain = all(_is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
         wanted = settings.io_binding if settings.io_binding is not None else self._device != "cpu"

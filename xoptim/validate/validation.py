@@ -22,7 +22,7 @@ from xoptim.graph.assumed import check_fit, noted
 from xoptim.graph.load import load_model
 from xoptim.system.machine import available_memory
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
-from xoptim.validate.judge import Judge, compare_signatures, hollow_outputs, judge
+from xoptim.validate.judge import Judge, compare_signatures, hollow_outputs, hollow_reason, judge
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike, read_proto
 from xoptim.validate.reference import Reference, read_original, run_reference
@@ -290,11 +290,10 @@ class _Sections:
         judging = Judge(self._options)
         merged = tuple(run.merged() for run in runs if run.reports)
         report = replace(worst or judging.report("equal"), runs=merged, sections=len(self._sections))
-        hollow = hollow_outputs(merged) & set(self._before.outputs)
-        if report.ok and hollow == set(self._before.outputs):
-            report = replace(
-                report, status="not validated", reason="no output of the original holds a finite number", cause="evidence"
-            )
+        hollow = hollow_outputs(merged, [Port(name, "") for name in self._before.outputs])
+        if report.ok and hollow:
+            reason = hollow_reason(hollow, len(self._before.outputs))
+            report = replace(report, status="not validated", reason=reason, cause="evidence")
         notes += rounding_note(merged) if report.ok else ()
         notes.append(f"the models were compared in {len(self._sections)} sections, on the results of the original before each")
         return replace(report, notes=tuple(notes))
@@ -363,7 +362,7 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
         if in_sections:
             other, other_dir = read_proto(optimized, options.optimized_dir)
             return judge_in_sections((proto, base_dir), (other, other_dir), options)
-        reference = run_reference(original, options, proto)
+        reference = run_reference(original, options, proto, _read(optimized, options))
     except ChoiceError:
         raise
     except LoadError as error:
@@ -371,6 +370,14 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
     except (FeedError, RunError) as error:
         return refuse("not validated", f"onnxruntime cannot run the original: {error}", "run")
     return judge(reference, optimized, options, options.optimized_dir)
+
+
+def _read(model: ModelLike, options: ValidationOptions) -> onnx.ModelProto | None:
+    """The protobuf of the optimized model; ``None`` when it cannot be read, which the report of the comparison tells."""
+    try:
+        return read_proto(model, options.optimized_dir)[0]
+    except ModelError:
+        return None
 
 
 def _assuming(options: ValidationOptions, original: onnx.ModelProto, optimized: ModelLike) -> ValidationOptions:

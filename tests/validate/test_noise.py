@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 from xoptim.validate import Session, Value
-from xoptim.validate.judge import NoisyModel, move_one_ulp, noisy_feeds, noisy_graph, noisy_weights
+from xoptim.validate.noise import NoisyModel, move_one_ulp, noisy_feeds, noisy_graph, noisy_weights
 
 TEXT = (
     '<ir_version: 10, opset_import: ["" : 21]> g (float[N,8] x) => (float[N,8] y) <float e = {2}> '

@@ -1,0 +1,177 @@
+"""Both models in 64-bit floats, where rounding in 32 or 16 bits cannot hide a difference, nor make one.
+
+An element is different when the models disagree on it in double, by more than explained by the constants that only one of them
+has (a folded constant was rounded once), and not only in the last bits in their own type. A difference in their own type is
+rounding when they agree in double, and the result is about as far from the value in double as the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx.inliner
+
+from xoptim.facts.dtypes import element_type
+from xoptim.validate.compare import ComparisonRules, excesses
+from xoptim.validate.double import NARROW, in_doubles, own_constants
+from xoptim.validate.errors import LoadError
+from xoptim.validate.noise import move_one_ulp
+from xoptim.validate.protos import Located
+from xoptim.validate.runs import ReferenceRun
+from xoptim.validate.session import Port, Session, SessionSettings, Value
+from xoptim.validate.work import weight_bytes
+
+_RELATIVE: Final = 1e-9
+_OF_LARGEST: Final = 1e-13  # of the largest element: rounding in double of terms that cancel
+_LAST_BITS: Final = 4.0  # units in the last place that are no evidence of a difference
+_DRAWS: Final = 6  # most times that the effect of the constants is measured
+_MULTIPLE: Final = 4.0
+_MOST_BYTES: Final = 1 << 28  # of weights of a model in double
+
+
+class Finding(NamedTuple):
+    """What the values in double say about an output: a difference in words, or that all differences are rounding."""
+
+    difference: str = ""
+    is_rounding: bool = False
+
+
+class Arbiter:
+    """Two models in double. Raises `LoadError` when one of them cannot run in double, or would take too much memory."""
+
+    def __init__(self, original: Located, other: Located, settings: SessionSettings) -> None:
+        original, other = _prepared(original), _prepared(other)
+        self._own = [own_constants(original, other), own_constants(other, original)]
+        self._sessions = [_session(model, own, settings) for model, own in zip((original, other), self._own, strict=True)]
+
+    def findings(
+        self, run: ReferenceRun, results: Sequence[Value], outputs: Sequence[Port], rules: ComparisonRules
+    ) -> dict[str, Finding]:
+        """What is known about the outputs of a run: ``results`` are those of the other model. Raises `RunError`."""
+        feeds = {name: _widened(value) for name, value in run.feeds.items()}
+        wide = [session.run(feeds) for session in self._sessions]
+        found: dict[str, Finding] = {}
+        for at, port in enumerate(outputs):
+            narrow = (run.results[at], results[at])
+            if _is_comparable(narrow) and _is_comparable((wide[0][at], wide[1][at]), np.float64):
+                arrays = [np.asarray(value).reshape(-1) for value in (*narrow, wide[0][at], wide[1][at])]
+                found[port.name] = self._finding(_Output(arrays, rules), at, feeds, wide)
+        return found
+
+    def _finding(self, output: _Output, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]) -> Finding:
+        suspects = output.disagrees()
+        level = np.zeros(suspects.shape)
+        rng = np.random.default_rng(0)
+        for _ in range(_DRAWS if any(self._own) else 0):
+            if not suspects.any():
+                break
+            level = np.maximum(level, self._drawn(at, feeds, wide, rng))
+            floor = np.median(level[level > 0]) if (level > 0).any() else 0.0
+            suspects &= output.gap > _MULTIPLE * np.maximum(level, floor if output.is_even(level) else 0.0)
+        different = suspects & output.differs_visibly()
+        if different.any():
+            return Finding(output.described(different))
+        return Finding(is_rounding=output.is_as_accurate(~suspects))
+
+    def _drawn(
+        self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]], rng: np.random.Generator
+    ) -> np.ndarray:
+        """The change of an output when the constants that only one model has move by one unit in the last place."""
+        total: np.ndarray | float = 0.0
+        for session, own, usual in zip(self._sessions, self._own, wide, strict=True):
+            if own:
+                moved = {name: move_one_ulp(array, rng).astype(np.float64) for name, array in own.items()}
+                change = np.asarray(session.run({**feeds, **moved})[at]).reshape(-1) - np.asarray(usual[at]).reshape(-1)
+                total = total + np.abs(np.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0))
+        return np.asarray(total)
+
+
+class _Output:
+    """An output of both models in their own type and in double, flat."""
+
+    def __init__(self, arrays: Sequence[np.ndarray], rules: ComparisonRules) -> None:
+        expected, actual, wide, other = arrays
+        self._expected, self._actual = expected.astype(np.float64), actual.astype(np.float64)
+        self._wide, self._other = wide, other
+        self._unit = float(ml_dtypes.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]
+        self._atol = rules.tolerance(element_type(expected.dtype)).atol
+        self._broken = excesses(expected, actual, rules) > 1.0
+        with np.errstate(all="ignore"):
+            self._known = np.logical_and.reduce([np.isfinite(each) for each in (self._expected, self._actual, wide, other)])
+            self.gap = np.where(self._known, np.abs(other - wide), 0.0)
+
+    def disagrees(self) -> np.ndarray:
+        """The elements on which the models disagree in double."""
+        magnitude = np.where(self._known, np.abs(self._wide), 0.0)
+        largest = float(np.max(magnitude, initial=0.0))
+        found: np.ndarray = self.gap > _RELATIVE * magnitude + _OF_LARGEST * largest
+        return found
+
+    def differs_visibly(self) -> np.ndarray:
+        """The elements that differ by more than the last bits in their own type."""
+        with np.errstate(all="ignore"):
+            found: np.ndarray = np.abs(self._actual - self._expected) > _LAST_BITS * self._unit * np.abs(self._expected)
+        return found
+
+    def is_even(self, level: np.ndarray) -> bool:
+        """Whether most elements move alike, so that the median says something about each of them."""
+        moved = level[level > 0]
+        return moved.size >= 8 and float(np.quantile(moved, 0.9)) <= 100 * float(np.median(moved))
+
+    def is_as_accurate(self, agrees: np.ndarray) -> bool:
+        """Whether each element that breaks the rule is about as close to the value in double as in the original."""
+        with np.errstate(all="ignore"):
+            mine = np.where(self._known, np.abs(self._expected - self._wide), 0.0)
+            its = np.abs(self._actual - self._other)
+        typical = float(np.median(mine[self._known])) if self._known.any() else 0.0
+        allowed = _MULTIPLE * np.maximum(mine, typical) + 2 * _LAST_BITS * self._unit * np.abs(self._wide) + self._atol
+        excused = self._known & agrees & (its <= allowed)
+        return bool((excused | ~self._broken).all())
+
+    def described(self, different: np.ndarray) -> str:
+        """The largest difference, relative to its element."""
+        with np.errstate(all="ignore"):
+            share = np.where(different, self.gap / np.abs(self._wide), -1.0)
+        place = int(np.argmax(share))
+        count = int(np.count_nonzero(different))
+        return (
+            f"{self._other[place]:.10g} instead of {self._wide[place]:.10g} in 64-bit floats at element {place}; "
+            f"{count} of {different.size} elements differ"
+        )
+
+
+def _prepared(model: Located) -> Located:
+    """A model of moderate size, its local functions inlined: the constants within count."""
+    if 2 * weight_bytes(model.proto) > _MOST_BYTES:
+        raise LoadError("the weights are too large in 64-bit floats")
+    if not model.proto.functions:
+        return model
+    return Located(onnx.inliner.inline_local_functions(model.proto), model.base_dir)
+
+
+def _session(model: Located, own: Mapping[str, np.ndarray], settings: SessionSettings) -> Session:
+    wide = in_doubles(model.proto, model.base_dir, own)
+    if wide is None:
+        raise LoadError("it computes in several types")
+    return Session(wide.proto, settings, base_dir=model.base_dir, weights=wide.weights)
+
+
+def _widened(value: Value) -> Value:
+    if isinstance(value, list):
+        return [_widened(each) for each in value]
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject and element_type(value.dtype) in NARROW:
+        return value.astype(np.float64)
+    return value
+
+
+def _is_comparable(pair: tuple[Value, Value], dtype: type | None = None) -> bool:
+    """Whether two results are arrays of one shape, of a narrow type or of ``dtype``."""
+    if not all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in pair):
+        return False
+    first, second = (np.asarray(value) for value in pair)
+    is_typed = first.dtype == dtype if dtype is not None else element_type(first.dtype) in NARROW
+    return is_typed and first.dtype == second.dtype and first.shape == second.shape

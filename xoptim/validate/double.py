@@ -1,0 +1,367 @@
+"""A model in 64-bit floats: where two models differ by rounding alone, they agree here to many more digits.
+
+All tensors, types and casts of the one narrow type that a model computes in become double. Operators of which onnxruntime has
+no kernel for double become local functions of operators that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper, parser
+
+from xoptim.facts.protos import every_node, inner_graphs, standard_domain
+from xoptim.validate.protos import Located, large_tensors, light_copy, tensor_array
+
+NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
+"""Attributes that name an element type."""
+_LARGE: Final = 1 << 16  # bytes of weights that are handed to onnxruntime outside the protobuf
+_FRACTION: Final = 6  # binary places after the point, and in all, of a number that nobody rounded
+_DIGITS: Final = 16
+_DOMAIN: Final = "xoptim.double"
+_LEAST_OPSET: Final = 13
+"""Before, some operators that the functions use have no kernels for double."""
+_ERFC: Final = (
+    -1.3026537197817094, 6.4196979235649026e-1, 1.9476473204185836e-2, -9.561514786808631e-3, -9.46595344482036e-4,
+    3.66839497852761e-4, 4.2523324806907e-5, -2.0278578112534e-5, -1.624290004647e-6, 1.303655835580e-6, 1.5626441722e-8,
+    -8.5238095915e-8, 6.529054439e-9, 5.059343495e-9, -9.91364156e-10, -2.27365122e-10, 9.6467911e-11, 2.394038e-12,
+    -6.886027e-12, 8.94487e-13, 3.13092e-13, -1.12708e-13, 3.81e-16, 7.106e-15, -1.523e-15, -9.4e-17, 1.21e-16, -2.8e-17,
+)  # fmt: skip
+"""Chebyshev coefficients of the complementary error function, Numerical Recipes, 3rd edition, section 6.2.2."""
+
+
+class DoubleModel(NamedTuple):
+    """A model that computes in double; ``weights`` are the numbers of its large initializers, which the protobuf lacks."""
+
+    proto: onnx.ModelProto
+    weights: dict[str, np.ndarray]
+
+
+def in_doubles(model: onnx.ModelProto, base_dir: Path | None, open_constants: Collection[str] = ()) -> DoubleModel | None:
+    """A copy of a model that computes in double; ``None`` when it computes in several narrow types, or in none.
+
+    ``open_constants`` are constants of the main graph that become inputs with these numbers as defaults.
+    """
+    narrow = narrow_type(model)
+    if narrow is None or any(o.domain in ("", "ai.onnx") and o.version < _LEAST_OPSET for o in model.opset_import):
+        return None
+    large = large_tensors(model, _LARGE)
+    weights = {
+        tensor.name: tensor_array(tensor, base_dir).astype(np.float64)
+        for tensor in model.graph.initializer
+        if tensor.name in large and tensor.data_type == narrow
+    }
+    copy = light_copy(model, weights.keys())
+    copy.ir_version = max(copy.ir_version, 8)  # with local functions
+    _store_constants(copy.graph)
+    for tensor in copy.graph.initializer:
+        if tensor.name in weights:
+            tensor.data_type = TensorProto.DOUBLE
+    for graph in (copy.graph, *inner_graphs(copy.graph.node), *_function_graphs(copy)):
+        _widen_graph(graph, narrow, base_dir)
+    for node in _all_nodes(copy):
+        _widen_node(node, narrow, base_dir)
+    _add_functions(copy)
+    opened = set(open_constants) - {value.name for value in copy.graph.input}
+    for tensor in copy.graph.initializer:
+        if tensor.name in opened:
+            copy.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    return DoubleModel(copy, weights)
+
+
+def narrow_type(model: onnx.ModelProto) -> int | None:
+    """The one type below double in which a model computes, ``None`` if there are several or none."""
+    found = {tensor.data_type for tensor in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        found.add(value.type.tensor_type.elem_type)
+    for node in _all_nodes(model):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                found.add(attribute.t.data_type)
+            elif attribute.name in _TYPED:
+                found.add(attribute.i)
+    narrow = [element for element in NARROW if element in found]
+    return narrow[0] if len(narrow) == 1 else None
+
+
+def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
+    """The rounded constants of 16 or 32 bits in the main graph of a model that another one lacks, by name."""
+    known = {_key(array) for _, array in _constants(*other)}
+    return {name: array for name, array in _constants(*model) if _key(array) not in known and not _is_round(array)}
+
+
+def _is_round(array: np.ndarray) -> bool:
+    """Whether all numbers have few digits, such as 0.5 or 3: they were written so, and not rounded."""
+    wide = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        scaled = np.abs(wide) * 2.0**_FRACTION
+    return bool(np.all(~np.isfinite(wide) | ((scaled == np.rint(scaled)) & (scaled < 2.0**_DIGITS))))
+
+
+def _key(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
+    return array.dtype.str, array.shape, array.tobytes()
+
+
+def _constants(model: onnx.ModelProto, base_dir: Path | None) -> Iterator[tuple[str, np.ndarray]]:
+    for tensor in model.graph.initializer:
+        if tensor.data_type in NARROW:
+            yield tensor.name, tensor_array(tensor, base_dir)
+    for node in model.graph.node:
+        stored = _stored(node)
+        if stored is not None and stored.data_type in NARROW:
+            yield node.output[0], numpy_helper.to_array(stored)
+
+
+def _stored(node: NodeProto) -> TensorProto | None:
+    """The tensor of a Constant, also of one that stores numbers in other attributes."""
+    if node.op_type != "Constant" or standard_domain(node.domain) or len(node.attribute) != 1:
+        return None
+    attribute = node.attribute[0]
+    if attribute.type == AttributeProto.TENSOR:
+        return attribute.t
+    if attribute.type == AttributeProto.FLOAT:
+        return numpy_helper.from_array(np.array(attribute.f, np.float32))
+    if attribute.type == AttributeProto.FLOATS:
+        return numpy_helper.from_array(np.array(attribute.floats, np.float32))
+    return None
+
+
+def _store_constants(graph: onnx.GraphProto) -> None:
+    """Turn the Constants of a graph into initializers."""
+    kept: list[NodeProto] = []
+    for node in graph.node:
+        tensor = _stored(node)
+        if tensor is None:
+            kept.append(node)
+            continue
+        stored = graph.initializer.add()
+        stored.CopyFrom(tensor)
+        stored.name = node.output[0]
+    if len(kept) < len(graph.node):
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+def _all_nodes(model: onnx.ModelProto) -> list[NodeProto]:
+    return list(every_node([*model.graph.node, *(node for function in model.functions for node in function.node)]))
+
+
+def _function_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    for function in model.functions:
+        yield from inner_graphs(function.node)
+
+
+def _widen_graph(graph: onnx.GraphProto, narrow: int, base_dir: Path | None) -> None:
+    del graph.value_info[:]
+    for value in (*graph.input, *graph.output):
+        _widen_type(value.type, narrow)
+    for tensor in graph.initializer:
+        _widen_tensor(tensor, narrow, base_dir)
+
+
+def _widen_type(kind: onnx.TypeProto, narrow: int) -> None:
+    field = kind.WhichOneof("value")
+    if field == "tensor_type" and kind.tensor_type.elem_type == narrow:
+        kind.tensor_type.elem_type = TensorProto.DOUBLE
+    elif field in ("sequence_type", "optional_type"):
+        _widen_type(getattr(kind, field).elem_type, narrow)
+
+
+def _widen_tensor(tensor: TensorProto, narrow: int, base_dir: Path | None) -> None:
+    if tensor.data_type == narrow:
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(tensor_array(tensor, base_dir).astype(np.float64), name))
+
+
+def _widen_node(node: NodeProto, narrow: int, base_dir: Path | None) -> None:
+    stored = _stored(node)
+    if stored is not None and stored.data_type == narrow:
+        _widen_tensor(stored, narrow, base_dir)
+        node.attribute[0].CopyFrom(helper.make_attribute("value", stored))
+        return
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            _widen_tensor(attribute.t, narrow, base_dir)
+        elif attribute.name in _TYPED and attribute.i == narrow:
+            attribute.i = TensorProto.DOUBLE
+    if node.op_type == "ConstantOfShape" and not node.attribute and narrow == TensorProto.FLOAT:
+        node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
+
+
+def _add_functions(model: onnx.ModelProto) -> None:
+    """Let nodes whose operators have no kernel for double call functions."""
+    needed: dict[str, FunctionProto] = {}
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 18)
+    for node in _all_nodes(model):
+        name = _replacement(node)
+        if name is None:
+            continue
+        needed.setdefault(name, _function(name, opset))
+        node.op_type, node.domain = name, _DOMAIN
+        known = {attribute.name for attribute in needed[name].attribute_proto} | set(needed[name].attribute)
+        kept = [attribute for attribute in node.attribute if attribute.name in known]
+        copies = [AttributeProto.FromString(attribute.SerializeToString()) for attribute in kept]
+        del node.attribute[:]
+        node.attribute.extend(copies)
+    if needed:
+        model.functions.extend(needed.values())
+        if any(name.startswith(("Gelu", "Fast", "Bias")) for name in needed) and "Erf" not in needed:
+            model.functions.append(_function("Erf", opset))
+        model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+        for function in model.functions:
+            if all(entry.domain != _DOMAIN for entry in function.opset_import):
+                function.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+
+
+def _replacement(node: NodeProto) -> str | None:
+    """The function that computes what a node computes, ``None`` for an operator that has kernels or that has none."""
+    domain = standard_domain(node.domain)
+    if domain == "" and node.op_type == "Gelu":
+        is_tanh = any(a.name == "approximate" and a.s == b"tanh" for a in node.attribute)
+        return "GeluTanh" if is_tanh else "GeluErf"
+    if domain == "" and node.op_type in _BODIES:
+        return node.op_type
+    if domain == "com.microsoft" and node.op_type in _CONTRIB:
+        name = _CONTRIB[node.op_type]
+        return f"{name}Bias" if name == "GeluTanh" and len(node.input) > 1 else name
+    return None
+
+
+_CONTRIB: Final[Mapping[str, str]] = {
+    "Gelu": "GeluErf",
+    "FastGelu": "GeluTanh",
+    "QuickGelu": "QuickGelu",
+    "BiasGelu": "BiasGelu",
+}
+_FLOAT: Final = "= Constant <value_float: float = @{0}> () {0} = Cast <to = 11> ({0}_f)"
+
+
+def _number(name: str, value: float) -> str:
+    return f"{name} = Constant <value = double {{{value!r}}}> () "
+
+
+def _attributes(*names: str) -> str:
+    return "".join(f"{name}_f {_FLOAT.format(name)} " for name in names)
+
+
+_ZERO_ONE: Final = _number("zero", 0.0) + _number("one", 1.0)
+_HALF: Final = _number("half", 0.5) + _number("one", 1.0)
+_TANH_GELU: Final = (
+    _HALF + _number("c", 0.044715) + _number("r", 0.7978845608028654)
+    + "q = Mul(v, v) q3 = Mul(q, v) s = Mul(q3, c) t = Add(v, s) u = Mul(t, r) w = Tanh(u) p = Add(one, w) h = Mul(v, half)"
+    " y = Mul(h, p)"
+)  # fmt: skip
+_ERF_GELU: Final = (
+    _HALF + _number("r", 0.7071067811865476)
+    + 'a = Mul(v, r) e = xoptim.double.Erf(a) p = Add(e, one) h = Mul(v, half) y = Mul(h, p)'
+)  # fmt: skip
+
+
+def _erf() -> str:
+    """The error function of Chebyshev polynomials, summed by Clenshaw's recurrence."""
+    lines = [_ZERO_ONE, _number("two", 2.0), _number("four", 4.0), _number("half", 0.5)]
+    lines.append(
+        "z = Abs(x) z2 = Add(two, z) t = Div(two, z2) t4 = Mul(four, t) ty = Sub(t4, two) d0 = Sub(z, z) b0 = Identity(d0) "
+    )
+    for step, coefficient in enumerate(reversed(_ERFC[1:])):
+        lines.append(_number(f"c{step}", coefficient))
+        lines.append(f"m{step} = Mul(ty, d{step}) n{step} = Sub(m{step}, b{step}) b{step + 1} = Identity(d{step}) ")
+        lines.append(f"d{step + 1} = Add(n{step}, c{step}) ")
+    last = len(_ERFC) - 1
+    lines.append(_number("first", _ERFC[0]))
+    lines.append(f"g = Mul(ty, d{last}) i = Add(first, g) j = Mul(half, i) k = Sub(j, b{last}) zz = Mul(z, z) l = Sub(k, zz) ")
+    lines.append("o = Exp(l) erfc = Mul(t, o) pos = Sub(one, erfc) sg = Sign(x) y = Mul(sg, pos)")
+    return "".join(lines)
+
+
+_BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
+    "Erf": ("Erf (x) => (y)", _erf),
+    "Sigmoid": ("Sigmoid (x) => (y)", lambda: _ZERO_ONE + "n = Neg(x) e = Exp(n) a = Add(e, one) y = Div(one, a)"),
+    "LeakyRelu": (
+        "LeakyRelu <alpha: float = 0.01> (x) => (y)",
+        lambda: _attributes("alpha") + _ZERO_ONE + "n = Less(x, zero) s = Mul(x, alpha) y = Where(n, s, x)",
+    ),
+    "PRelu": ("PRelu (x, slope) => (y)", lambda: _ZERO_ONE + "n = Less(x, zero) s = Mul(x, slope) y = Where(n, s, x)"),
+    "Elu": (
+        "Elu <alpha: float = 1.0> (x) => (y)",
+        lambda: (
+            _attributes("alpha")
+            + _ZERO_ONE
+            + "n = Less(x, zero) e = Exp(x) m = Sub(e, one) s = Mul(m, alpha) y = Where(n, s, x)"
+        ),
+    ),
+    "Selu": (
+        "Selu <alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875> (x) => (y)",
+        lambda: (
+            _attributes("alpha", "gamma")
+            + _ZERO_ONE
+            + "n = LessOrEqual(x, zero) e = Exp(x) m = Sub(e, one) s = Mul(m, alpha) w = Where(n, s, x) y = Mul(gamma, w)"
+        ),
+    ),
+    "HardSigmoid": (
+        "HardSigmoid <alpha: float = 0.2, beta: float = 0.5> (x) => (y)",
+        lambda: (
+            _attributes("alpha", "beta") + _ZERO_ONE + "m = Mul(x, alpha) a = Add(m, beta) l = Max(a, zero) y = Min(l, one)"
+        ),
+    ),
+    "ThresholdedRelu": (
+        "ThresholdedRelu <alpha: float = 1.0> (x) => (y)",
+        lambda: _attributes("alpha") + _ZERO_ONE + "n = Greater(x, alpha) y = Where(n, x, zero)",
+    ),
+    "Softplus": (
+        "Softplus (x) => (y)",
+        lambda: _ZERO_ONE + "a = Abs(x) n = Neg(a) e = Exp(n) p = Add(e, one) l = Log(p) m = Max(x, zero) y = Add(m, l)",
+    ),
+    "Mish": (
+        "Mish (x) => (y)",
+        lambda: (
+            _ZERO_ONE
+            + "a = Abs(x) n = Neg(a) e = Exp(n) p = Add(e, one) l = Log(p) m = Max(x, zero) s = Add(m, l) "
+            + "t = Tanh(s) y = Mul(x, t)"
+        ),
+    ),
+    "HardSwish": (
+        "HardSwish (x) => (y)",
+        lambda: (
+            _HALF
+            + _number("zero", 0.0)
+            + _number("six", 6.0)
+            + "d = Div(x, six) a = Add(d, half) l = Max(a, zero) g = Min(l, one) y = Mul(x, g)"
+        ),
+    ),
+    "Celu": (
+        "Celu <alpha: float = 1.0> (x) => (y)",
+        lambda: (
+            _attributes("alpha")
+            + _ZERO_ONE
+            + "d = Div(x, alpha) e = Exp(d) m = Sub(e, one) s = Mul(m, alpha) n = Less(x, zero) y = Where(n, s, x)"
+        ),
+    ),
+    "Softsign": ("Softsign (x) => (y)", lambda: _ZERO_ONE + "a = Abs(x) d = Add(one, a) y = Div(x, d)"),
+    "Tan": ("Tan (x) => (y)", lambda: "s = Sin(x) c = Cos(x) y = Div(s, c)"),
+    "Sinh": ("Sinh (x) => (y)", lambda: _HALF + "n = Neg(x) a = Exp(x) b = Exp(n) d = Sub(a, b) y = Mul(d, half)"),
+    "Cosh": ("Cosh (x) => (y)", lambda: _HALF + "n = Neg(x) a = Exp(x) b = Exp(n) d = Add(a, b) y = Mul(d, half)"),
+    "GeluErf": ("GeluErf (v) => (y)", lambda: _ERF_GELU),
+    "GeluTanh": ("GeluTanh (v) => (y)", lambda: _TANH_GELU),
+    "GeluTanhBias": ("GeluTanhBias (x, bias) => (y)", lambda: "v = Add(x, bias) " + _TANH_GELU),
+    "BiasGelu": ("BiasGelu (x, bias) => (y)", lambda: "v = Add(x, bias) " + _ERF_GELU),
+    "QuickGelu": (
+        "QuickGelu <alpha: float = 1.702> (x) => (y)",
+        lambda: _attributes("alpha") + "a = Mul(x, alpha) s = Sigmoid(a) y = Mul(x, s)",
+    ),
+}
+"""Functions by name: how each is declared, and its nodes."""
+
+
+@cache
+def _function(name: str, opset: int) -> FunctionProto:
+    declared, body = _BODIES[name]
+    head = f'<domain: "{_DOMAIN}", opset_import: ["" : {opset}, "{_DOMAIN}" : 1]> '
+    return parser.parse_function(f"{head}{declared} {{ {body()} }}")

@@ -1,0 +1,311 @@
+"""Runs on further values: other kinds of numbers, other operands, values that reach each branch, overridden initializers."""
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import onnx
+
+from xoptim.facts.dtypes import is_float
+from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
+from xoptim.validate.branches import Body, counting
+from xoptim.validate.dims import Sizes
+from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.feed_values import Style
+from xoptim.validate.input_kinds import OPERANDS
+from xoptim.validate.operand_values import alternatives
+from xoptim.validate.protos import stored_bytes, tensor_array
+from xoptim.validate.runs import Feeding, Planning, ReferenceRun, RunPlan
+from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.validate.sized import SizedModel
+
+_SINCE: Final = 4  # version of the file format; before it, an initializer that is an input is a constant
+_FEW: Final = 64  # integers that count as a parameter, such as axes or a shape, and not as weights
+_MOST_PARAMETERS: Final = 4
+_MOST_BYTES: Final = 1 << 26
+
+
+def overriding(model: onnx.ModelProto, seed: int) -> Iterator[list[dict[str, Value]]]:
+    """Values for the overridable initializers of a model: all weights together, then a few parameters one by one.
+
+    Each entry lists alternatives, since a model refuses most axes and shapes: the caller runs the first two that it accepts.
+    Nothing is given for initializers in external files, or in the place of more than 64 MB.
+    """
+    nodes = [*model.graph.node, *(node for graph in inner_graphs(model.graph.node) for node in graph.node)]
+    read = {name for node in nodes for name in node.input}
+    needed = {value.name for value in fed_inputs(model)}
+    inputs = {value.name for value in model.graph.input} - needed
+    tensors = [t for t in model.graph.initializer if t.name in inputs & read and not is_external(t) and stored_bytes(t)]
+    if model.ir_version < _SINCE or sum(map(stored_bytes, tensors)) > _MOST_BYTES:
+        return
+    rng = np.random.default_rng(seed)
+    arrays = {tensor.name: tensor_array(tensor, None) for tensor in tensors}
+    weights = [t.name for t in tensors if is_float(t.data_type) or arrays[t.name].size > _FEW]
+    if weights:
+        # Scales of images must be whole numbers where operators multiply sizes by them: a multiple is the second choice.
+        yield [{name: other(arrays[name], rng) for name in weights} for other in (_other_weights, _multiples)]
+    for name in [name for name in arrays if name not in weights][:_MOST_PARAMETERS]:
+        yield [{name: other} for other in _other_parameters(arrays[name])]
+
+
+def _other_weights(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Other numbers of the same magnitudes and signs, 0 included; integers in another order."""
+    mixed = rng.permutation(array.reshape(-1)).reshape(array.shape)
+    if array.dtype.kind in "biuOSU":
+        return mixed
+    wide = mixed.astype(np.float64)
+    scale = np.max(np.abs(wide), initial=0, where=np.isfinite(wide)) or 1.0
+    wide = np.where(wide == 0, scale, wide) * rng.uniform(0.5, 1.5, array.shape)
+    return np.asarray(wide).astype(array.dtype)
+
+
+def _multiples(array: np.ndarray, _: np.random.Generator) -> np.ndarray:
+    return array if array.dtype.kind in "biuOSU" else np.asarray(array.astype(np.float64) * 3).astype(array.dtype)
+
+
+def _other_parameters(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Integers or Booleans in the reverse order, then changed by one."""
+    if array.dtype.kind == "b":
+        yield np.asarray(np.logical_not(array))
+    elif array.dtype.kind in "iu":
+        flat = array.reshape(-1)
+        found = (flat[::-1], flat + 1, flat - 1, np.concatenate((flat[:1] + 1, flat[1:])))
+        yield from (each.astype(array.dtype).reshape(array.shape) for each in found if not np.array_equal(each, flat))
+
+
+SHORT: Final = 1 << 31
+"""Operations of a run that is short enough to be repeated on many values: a tenth of a second or less."""
+TINY: Final = 1 << 20
+"""Operations of a run that takes less time than its call."""
+_UNEVEN: Final = frozenset(
+    (
+        *("Clip", "Max", "Min", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Where", "Sign", "Mod", "Abs"),
+        *("HardSigmoid", "HardSwish", "ThresholdedRelu", "Celu", "Elu", "Shrink", "Div", "Reciprocal", "Not", "Cast", "Round"),
+    )
+)
+"""Operators that treat 0 or large numbers in another way than moderate ones."""
+_SPREADING: Final = frozenset(("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear"))
+"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all numbers of a tile."""
+_TYING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Equal", "GreaterOrEqual", "LessOrEqual", "Round", "Unique", "Hardmax"))
+"""Operators for which it matters whether numbers are equal, or halves."""
+_MOST_INPUTS: Final = 6  # whose values are varied one by one
+_MOST_KEPT: Final = 6  # runs with other values of one operand
+_MOST_MIXED: Final = 4  # attempts with other values of all operands
+_MOST_LEVELS: Final = 3
+_USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
+_TIMES: Final = 4  # runs of one kind where a run takes next to no time
+_LARGEST_OPERAND: Final = 1 << 12
+_MOST_ATTEMPTS: Final = 96  # to reach branches
+_LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
+_NOT_SMALLEST: Final = ("STFT", "DFT")
+"""Operators whose kernels end the process for parameters that are 0 or negative."""
+Probe: TypeAlias = Callable[[int, Planning], ReferenceRun | None]
+"""Runs the original on the values of a plan; ``None`` when it does not run on them."""
+
+
+class Further:
+    """Adds runs to those that were found at usual values.
+
+    ``probe`` runs the original at the sizes of the first run.
+    """
+
+    def __init__(self, feeding: Feeding, probe: Probe, settings: SessionSettings) -> None:
+        self._feeding = feeding
+        self._probe = probe
+        self._settings = settings
+
+    def overridden(self, found: list[ReferenceRun]) -> None:
+        """Other values of initializers that a caller may override."""
+        options = self._feeding.options
+        for choices in overriding(self._feeding.model, options.seed):
+            self._add(found, [self._overriding(given) for given in choices], 2)
+
+    def _overriding(self, given: Mapping[str, Value]) -> Planning:
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            usual = self._feeding.plan(sizes, run, gentle)
+            return replace(usual, source="overridden", feeds={**usual.feeds, **given})
+
+        return plan
+
+    def free(self, found: list[ReferenceRun]) -> None:
+        """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a few."""
+        feeding = self._feeding
+        if not feeding.preferring or self._add(found, [feeding.styled("free", Style())]):
+            return
+        names = sorted(feeding.preferring)[:_MOST_INPUTS]
+        self._add(found, [feeding.styled("free", Style(free=frozenset((name,)))) for name in names])
+
+    def other_numbers(
+        self, found: list[ReferenceRun], models: Collection[SizedModel], *, is_tiny: bool, is_on_gpu: bool
+    ) -> None:
+        """Zeros and large numbers, numbers of many magnitudes, equal ones, infinities and NaN: more where runs are tiny."""
+        feeding = self._feeding
+        times = _TIMES if is_tiny else 1
+        plans: list[Planning] = []
+        if feeding.may_be_wide and (is_tiny or any(model.has_any(_UNEVEN) for model in models)):
+            plans += [feeding.styled("wide", Style(numbers="wide"))] * times
+        if feeding.may_be_wide:
+            plans += [feeding.styled("far", Style(numbers="far"))] * times
+        if feeding.random and (is_tiny or any(model.has_any(_TYING) for model in models)):
+            plans += [feeding.styled("ties", Style(numbers="ties"))] * times
+        if is_tiny and feeding.random:
+            plans += [feeding.plan] * times + [feeding.styled("free", Style())] * times
+        if is_tiny and feeding.may_be_odd:
+            plans += [feeding.styled("tiny", Style(numbers="tiny")), feeding.styled("offset", Style(numbers="offset"))]
+        plans += [feeding.styled("level", Style(level=level)) for level in self._levels(is_tiny=is_tiny)]
+        is_open = is_on_gpu and any(model.has_any(_SPREADING) for model in models)
+        if feeding.may_be_odd and feeding.options.exactness in ("exact", "rounding") and not is_open:
+            plans.append(feeding.odd_plan())
+        self._add(found, plans)
+
+    def _add(self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None) -> int:
+        """Add runs on the values of plans, as many as the original accepts; returns their number."""
+        made = list(itertools.islice(filter(None, (self._probe(len(found) + i, plan) for i, plan in enumerate(plans))), most))
+        found += made
+        return len(made)
+
+    def _levels(self, *, is_tiny: bool) -> list[float]:
+        """Numbers that all elements get: those that only one model has, and, where an input is one number, all of them."""
+        feeding = self._feeding
+        found: list[float] = []
+        for spec in feeding.random:
+            if feeding.uses[spec.name].kind in ("free", "positive", "unit"):
+                found += feeding.landmarks.floats if is_float(spec.element_type) else feeding.landmarks.integers
+            if spec.shape == () or is_tiny:
+                found += feeding.landmarks.all
+        bounds = list(dict.fromkeys(found))[: _MOST_LEVELS * (_TIMES if is_tiny else 1)]
+        usual = _USUAL_LEVELS if is_tiny and feeding.random else ()
+        return list(dict.fromkeys((*usual, *(number for bound in bounds for number in _beyond(bound)))))
+
+    def operands(self, found: list[ReferenceRun]) -> None:
+        """Other values of the inputs that decide what operators do: each alone, then all; in axes of length 1 if need be."""
+        varied = dict(itertools.islice(self._varied(found[0].feeds), _MOST_INPUTS))
+        plans = [[self._with({name: value}) for value in values] for name, values in varied.items()]
+        if len(varied) > 1:
+            rng = np.random.default_rng(self._feeding.options.seed)
+            plans.append([self._with(_picked(varied, rng)) for _ in range(_MOST_MIXED)])
+        for each in plans:
+            self._add(found, each, _MOST_KEPT)
+
+    def _varied(self, usual: Mapping[str, Value]) -> Iterator[tuple[str, list[np.ndarray]]]:
+        """The inputs that decide what operators do, and other values of them."""
+        for spec in self._feeding.random:
+            kind, value = self._feeding.uses[spec.name].kind, usual.get(spec.name)
+            if isinstance(value, np.ndarray) and kind in OPERANDS:
+                bounds = [int(n) + 1 for n in self._feeding.landmarks.integers if 2 < n <= _LARGEST_OPERAND]
+                found = [each for each in alternatives(kind, spec.element_type, value, bounds) if self._is_safe(each)]
+                yield from [(spec.name, found)] if found else []
+
+    def _is_safe(self, value: np.ndarray) -> bool:
+        """Whether a parameter does not end the process."""
+        nodes = self._feeding.model.graph.node
+        return bool((value > 0).all()) or all(node.op_type not in _NOT_SMALLEST for node in nodes)
+
+    def _with(self, values: Mapping[str, Value]) -> Planning:
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            usual = self._feeding.plan(sizes, run, gentle)
+            return replace(usual, source="operands", feeds={**usual.feeds, **values})
+
+        return plan
+
+    def branches(self, found: list[ReferenceRun], base_dir: Path | None) -> list[str]:
+        """Values that reach branches which no run has reached; returns what none of those tried reaches."""
+        counted = counting(self._feeding.model)
+        if counted is None:
+            return []
+        try:
+            session = Session(counted.proto, self._settings, base_dir=base_dir)
+            reach = Reach(session, counted.bodies, found)
+        except (LoadError, RunError):
+            return [f"which branches of {body.op_type} {body.owner!r} ran" for body in counted.bodies[:1]]
+        for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
+            if not reach.missed():
+                break
+            try:
+                is_new = reach.is_new(plan(found[0].sizes, len(found), False).feeds)
+            except (FeedError, RunError):
+                continue
+            made = self._probe(len(found), plan) if is_new else None
+            if made is not None:
+                reach.add(made.feeds)
+                found.append(replace(made, source="branches"))
+        return reach.missed()
+
+    def _attempts(self) -> Iterator[Planning]:
+        """Values that differ much: one number everywhere, many magnitudes, and usual ones, all inputs together or one alone."""
+        feeding = self._feeding
+        if not feeding.random:
+            return
+        bounds = feeding.landmarks.all
+        levels = dict.fromkeys((*_LEVELS, *(number for bound in bounds for number in _beyond(bound))))
+        yield from (feeding.styled("branches", Style(level=level)) for level in levels)
+        for spec in feeding.random[:_MOST_INPUTS]:
+            yield from (self._one_level(spec.name, level) for level in levels)
+        for seed in range(_MOST_ATTEMPTS):
+            for style in (Style(), Style(numbers="wide"), Style(numbers="far")):
+                yield self._shifted(feeding.styled("branches", style), seed)
+
+    def _one_level(self, name: str, level: float) -> Planning:
+        """One number in an input, and usual ones in the others."""
+        leveled = self._feeding.styled("branches", Style(level=level))
+
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            usual = self._feeding.plan(sizes, run, gentle)
+            return replace(usual, feeds={**usual.feeds, name: leveled(sizes, run, gentle).feeds[name]})
+
+        return plan
+
+    def _shifted(self, planning: Planning, by: int) -> Planning:
+        """The same with another seed."""
+
+        def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
+            return planning(sizes, run + by, gentle)
+
+        return plan
+
+
+def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, Value]:
+    """One of the values of each input."""
+    return {name: values[rng.integers(len(values))] for name, values in varied.items()}
+
+
+def _beyond(bound: float) -> tuple[float, ...]:
+    """A bound, and numbers on both sides of it."""
+    step = 1.0 if float(bound).is_integer() else abs(bound) / 2
+    return bound, bound + step, bound - step, -bound - step
+
+
+class Reach:
+    """The subgraphs that runs have reached; a session of the model that counts tells."""
+
+    def __init__(self, session: Session, bodies: tuple[Body, ...], found: list[ReferenceRun]) -> None:
+        self._session = session
+        self._bodies = bodies
+        self._seen: list[set[int]] = [set() for _ in bodies]
+        for run in found:
+            self.add(run.feeds)
+
+    def _counts(self, feeds: Mapping[str, Value]) -> list[int]:
+        counts = self._session.run(feeds)[0]
+        assert isinstance(counts, np.ndarray)
+        return [min(int(count), 2) for count in counts]
+
+    def is_new(self, feeds: Mapping[str, Value]) -> bool:
+        """Whether values reach something new."""
+        counts = self._counts(feeds)
+        return any(
+            body.matters(count) and count not in seen
+            for body, count, seen in zip(self._bodies, counts, self._seen, strict=True)
+        )
+
+    def add(self, feeds: Mapping[str, Value]) -> None:
+        """Count a run."""
+        for seen, count in zip(self._seen, self._counts(feeds), strict=True):
+            seen.add(count)
+
+    def missed(self) -> list[str]:
+        """What no run has reached."""
+        return [text for body, seen in zip(self._bodies, self._seen, strict=True) for text in body.missed(seen)]

@@ -1,0 +1,171 @@
+"""Numbers next to which a model may behave in another way: bounds of a Clip or a Slice, thresholds."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, NodeProto, numpy_helper
+
+from xoptim.facts.protos import every_node, fed_inputs, inner_graphs, is_external, proto_reads
+
+_FEW: Final = 16  # elements of a constant that is read
+_MOST: Final = 12  # numbers of two models
+_LARGEST: Final = float(np.finfo(np.float32).max) / 4  # larger ones mean an infinity
+_BOUNDING: Final = frozenset((
+    "Clip", "Min", "Max", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Mod", "Where", "Slice", "Range",
+    "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
+))  # fmt: skip
+"""Operators whose constant operands are bounds, or move a number towards one."""
+_ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Clip": ("min", "max"),
+    "ThresholdedRelu": ("alpha",),
+    "Shrink": ("lambd", "bias"),
+    "TopK": ("k",),
+    "Slice": ("starts", "ends"),
+}
+_KINKS: Final[Mapping[str, tuple[float, ...]]] = {
+    "HardSigmoid": (2.5,),
+    "HardSwish": (3.0,),
+    "Softplus": (20.0,),
+    "Exp": (80.0,),
+}
+"""Where operators that have no constant operand change what they do."""
+_STEERING: Final[Mapping[str, int]] = {
+    "Range": 0, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Reshape": 1, "Resize": 1, "Upsample": 1, "OneHot": 1, "Pad": 1,
+    "TopK": 1, "Loop": 0, "Slice": 1, "SplitToSequence": 1, "CenterCropPad": 1, "DFT": 1, "STFT": 1, "Trilu": 1,
+    "BlackmanWindow": 0, "HannWindow": 0, "HammingWindow": 0, "MelWeightMatrix": 0, "EyeLike": 0, "Div": 1, "Mod": 1,
+    "BitShift": 1,
+}  # fmt: skip
+"""Operators with an operand, from this one on, that decides the size of a result or ends the process if it is 0."""
+NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
+    onnx.TensorProto.INT8: (127,),
+    onnx.TensorProto.UINT8: (255,),
+    onnx.TensorProto.INT16: (32767,),
+    onnx.TensorProto.UINT16: (65535,),
+    onnx.TensorProto.INT32: (2**31 - 1,),
+    onnx.TensorProto.BFLOAT16: (256,),
+    onnx.TensorProto.FLOAT16: (2048,),
+    onnx.TensorProto.FLOAT: (2**24,),
+}
+"""The largest integer up to which types hold all others."""
+_MEASURING: Final = frozenset(("Shape", "Size"))
+
+
+class Landmarks(NamedTuple):
+    """The numbers of two models, of floats and of integers: all of them, and those that only one of the models has."""
+
+    all: tuple[float, ...] = ()
+    floats: tuple[float, ...] = ()
+    integers: tuple[float, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -> Landmarks:
+    """The bounds and thresholds in a model and in another one, those that only one of them has first."""
+    mine = set(_numbers(original))
+    its = mine if other is None else set(_numbers(other))
+    changed = sorted(mine ^ its, key=_order)
+    common = sorted(mine & its, key=_order)
+    numbers = dict.fromkeys(bound.number for bound in (*changed, *common))
+    floats, integers = ([bound.number for bound in changed if bound.is_float == wanted] for wanted in (True, False))
+    words = dict.fromkeys(word for model in (original, other) if model is not None for word in _words(model))
+    return Landmarks(tuple(numbers)[:_MOST], tuple(floats[:_MOST]), tuple(integers[:_MOST]), tuple(words)[:_MOST])
+
+
+class _Bound(NamedTuple):
+    number: float
+    is_float: bool
+
+
+def _order(bound: _Bound) -> tuple[float, float]:
+    return abs(bound.number), bound.number
+
+
+def _numbers(model: onnx.ModelProto) -> Iterator[_Bound]:
+    constants = _constants(model)
+    for node in _nodes(model):
+        found = [_Bound(number, is_float=True) for number in _KINKS.get(node.op_type, ())]
+        if node.op_type in _BOUNDING:
+            found += [bound for name in node.input for bound in constants.get(name, ())]
+        if node.op_type == "Cast":
+            found += [_Bound(number, is_float=False) for a in node.attribute for number in NARROW_LIMITS.get(a.i, ())]
+        found += _attributes(node)
+        yield from (bound for bound in found if math.isfinite(bound.number) and 0 < abs(bound.number) < _LARGEST)
+
+
+def _words(model: onnx.ModelProto) -> Iterator[str]:
+    """The strings that a model contains, in constants and in attributes of nodes that have several."""
+    tensors = list(model.graph.initializer)
+    for node in _nodes(model):
+        tensors += [attribute.t for attribute in node.attribute if attribute.type == AttributeProto.TENSOR]
+        yield from (text.decode("utf-8", "replace") for a in node.attribute for text in a.strings[:_FEW])
+    for tensor in tensors:
+        if tensor.data_type == onnx.TensorProto.STRING:
+            yield from (text.decode("utf-8", "replace") for text in tensor.string_data[:_FEW])
+
+
+def _attributes(node: NodeProto) -> list[_Bound]:
+    wanted = _ATTRIBUTES.get(node.op_type, ())
+    return [bound for attribute in node.attribute if attribute.name in wanted for bound in _stored(attribute)]
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
+    yield from every_node([*model.graph.node, *(node for function in model.functions for node in function.node)])
+
+
+def _constants(model: onnx.ModelProto) -> dict[str, list[_Bound]]:
+    """The elements of small numeric constants, by name."""
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    for graph in inner_graphs(list(_nodes(model))):
+        tensors |= {tensor.name: tensor for tensor in graph.initializer}
+    found = {name: _elements(tensor) for name, tensor in tensors.items()}
+    for node in _nodes(model):
+        if node.op_type == "Constant" and node.attribute:
+            found[node.output[0]] = _stored(node.attribute[0])
+    return found
+
+
+def _stored(attribute: AttributeProto) -> list[_Bound]:
+    """The numbers of an attribute."""
+    if attribute.type == AttributeProto.TENSOR:
+        return _elements(attribute.t)
+    floats = [attribute.f] if attribute.type == AttributeProto.FLOAT else list(attribute.floats)
+    integers = [attribute.i] if attribute.type == AttributeProto.INT else list(attribute.ints)
+    found = [_Bound(number, is_float=True) for number in floats[:_FEW]]
+    return found + [_Bound(float(number), is_float=False) for number in integers[:_FEW]]
+
+
+def _elements(tensor: onnx.TensorProto) -> list[_Bound]:
+    if is_external(tensor) or math.prod(tensor.dims) > _FEW:
+        return []
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (TypeError, ValueError, KeyError):  # a damaged tensor, or a type that numpy lacks
+        return []
+    if array.dtype.kind in "OSUc":
+        return []
+    return [_Bound(float(number), array.dtype.kind not in "iub") for number in array.reshape(-1)]
+
+
+def steers(model: onnx.ModelProto) -> bool:
+    """Whether values of inputs may decide the sizes of results, or divide integers."""
+    known = {value.name for value in fed_inputs(model)}
+    return _steers(list(model.graph.node), known) or any(_steers(list(f.node), set(f.input)) for f in model.functions)
+
+
+def _steers(nodes: list[NodeProto], known: set[str]) -> bool:
+    """The same of nodes in order; ``known`` are the values that depend on inputs, which grows."""
+    for node in nodes:
+        first = _STEERING.get(node.op_type)
+        if first is not None and known.intersection(node.input[first:]):
+            return True
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                known.update(value.name for value in attribute.g.input)
+                if _steers(list(attribute.g.node), known):
+                    return True
+        if node.op_type not in _MEASURING and not known.isdisjoint(proto_reads(node)):
+            known.update(node.output)
+    return False

@@ -1,0 +1,87 @@
+"""Both models under onnxruntime's own graph optimizations, as users run them: these may compute a form wrongly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
+from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.reference import Reference
+from xoptim.validate.runs import ReferenceRun
+from xoptim.validate.session import Session, Value
+
+_ROUNDING: Final = 0.005  # of the largest number; fused kernels add up in another order, and in other types
+_MULTIPLE: Final = 4.0
+
+
+class Outcome(NamedTuple):
+    """A difference that onnxruntime's optimizations make in the optimized model alone, and what they do to the original."""
+
+    difference: str = ""
+    note: str = ""
+
+
+def under_optimizations(reference: Reference, optimized: ModelLike, base_dir: Path | None, rules: ComparisonRules) -> Outcome:
+    """Compare both models, run with all optimizations of onnxruntime, with the original run without them."""
+    run = min((run for run in reference.runs if not run.is_probe), key=_seconds, default=None)
+    if run is None:
+        return Outcome()
+    mine = _worst(reference, run, reference.proto, reference.base_dir, rules)
+    its = _worst(reference, run, optimized, base_dir, rules)
+    note = f"onnxruntime's own optimizations change the results of the original: {mine.text}" if mine.is_wrong else ""
+    if mine.is_wrong and not its.is_wrong:
+        note += "; those of the optimized model are right"
+    if its.is_wrong and not mine.is_wrong and its.share > _MULTIPLE * mine.share:
+        return Outcome(its.text, note)
+    return Outcome(note=note)
+
+
+def _seconds(run: ReferenceRun) -> float:
+    return run.seconds
+
+
+class _Worst(NamedTuple):
+    """The largest difference, as a part of the largest number of its output, infinite for one of another kind."""
+
+    share: float = 0.0
+    text: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.share > _ROUNDING
+
+
+def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, base_dir: Path | None, rules: ComparisonRules) -> _Worst:
+    try:
+        session = Session(model, replace(reference.settings, level="all"), base_dir=base_dir)
+        results = session.run(run.feeds)
+    except (LoadError, RunError) as error:
+        return _Worst(math.inf, f"it does not run: {error}")
+    except ProviderUnavailable:
+        return _Worst()
+    found = [_share(c) for c in _compared(reference, run.results, results, rules)]
+    return max(found, default=_Worst())
+
+
+def _compared(
+    reference: Reference, expected: Sequence[Value], actual: Sequence[Value], rules: ComparisonRules
+) -> list[Comparison]:
+    triples = zip(reference.outputs, expected, actual, strict=True)
+    return [c for port, e, a in triples for c in compare_values(port.name, e, a, rules)]
+
+
+def _share(comparison: Comparison) -> _Worst:
+    if comparison.ok:
+        return _Worst()
+    text = f"output {comparison.output!r}: {comparison.message}"
+    is_number = comparison.fault == "value" and comparison.tolerance is not None and np.isfinite(comparison.excess)
+    if not is_number or not comparison.top:
+        return _Worst(math.inf, text)
+    return _Worst(comparison.max_abs / comparison.top, text)
