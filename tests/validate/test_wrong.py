@@ -1,6 +1,7 @@
 """Wrong rewrites are noticed, others accepted; ``python -m tests.validate.wrong`` prints all."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +50,7 @@ def test_both_models_load(case: Pair) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_results_differ_on_the_witness(case: Wrong) -> None:
     assert differ(case)
+    assert not differ(replace(case, after=case.before))
 
 
 @pytest.mark.slow

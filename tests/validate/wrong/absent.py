@@ -151,4 +151,33 @@ CASES = [
         "r = Sqrt(x) s = ReduceSum <keepdims = 0> (r, last) y = Mul(s, two)",
         x=np.ones((1, 32)),
     ),
+    _case(
+        "sum_beyond_the_end",
+        "The sum of x[:, 100:] is doubled; it is 0 for short sequences",
+        """(float[N,seq] x) => (float[N] y) <int64[1] at = {100}, int64[1] end = {9000},
+        int64[1] one = {1}>""",
+        "s = Slice(x, at, end, one) y = ReduceSum <keepdims = 0> (s, one)",
+        "s = Slice(x, at, end, one) t = Add(s, s) y = ReduceSum <keepdims = 0> (t, one)",
+        x=np.ones((1, 103)),
+    ),
+    _case(
+        "maximum_of_large",
+        "The maximum of the elements above 500, -inf if there are none, is doubled",
+        "(float[N] x) => (float[N] y) <float limit = {500}, float low = {-inf}, float by = {2}>",
+        "c = Greater(x, limit) y = Where(c, x, low)",
+        "c = Greater(x, limit) m = Mul(x, by) y = Where(c, m, low)",
+        x=[1, 600],
+    ),
+    _case(
+        "optional_if_large",
+        "An optional output that has no element unless the sum exceeds 1,000 has the negated one",
+        "(float[2] x) => (float[2] y, bool z) <float limit = {1000}>",
+        """t = ReduceSum <keepdims = 0> (x) z = Greater(t, limit) o = If (z) <then_branch = a ()
+        => (optional(float[2]) p) { p = Optional(x) }, else_branch = b () => (optional(float[2]) q)
+        { q = Optional <type = float[2]> () }> h = OptionalHasElement(o)
+        y = If (h) <then_branch = c () => (float[2] r) { r = OptionalGetElement(o) },
+        else_branch = d () => (float[2] s) { s = Sub(x, x) }>""",
+        "t = ReduceSum <keepdims = 0> (x) z = Greater(t, limit) y = Sub(x, x)",
+        x=[1, 2000],
+    ),
 ]

@@ -256,4 +256,32 @@ CASES = [
         """y = RegexFullMatch <pattern = "[a-z]+[0-9]+"> (x)""",
         x=["ab1", "ab12"],
     ),
+    _case(
+        "ceiling_of_quotient",
+        "(x + 3) / 4 -> Ceil(x / 4) differs for negative x",
+        _INT64,
+        "<int64 three = {3}, int64 c = {4}> a = Add(x, three) y = Div(a, c)",
+        """<double c = {4}> f = Cast <to = 11> (x) d = Div(f, c) r = Ceil(d)
+        y = Cast <to = 7> (r)""",
+        x=[5, -5],
+    ),
+    _case(
+        "difference_of_unsigned",
+        "Relu of a difference is dropped: unsigned numbers wrap around",
+        "(uint8[N] a, uint8[N] b) => (uint8[N] y)",
+        """<int32 zero = {0}> c = Cast <to = 6> (a) d = Cast <to = 6> (b) e = Sub(c, d)
+        m = Max(e, zero) y = Cast <to = 2> (m)""",
+        "y = Sub(a, b)",
+        a=[3, 1],
+        b=[2, 4],
+    ),
+    _case(
+        "absolute_difference",
+        "|a - b| -> a - b holds for a >= b, as of lengths and offsets",
+        "(int64[N] ends, int64[N] starts) => (int64[N] y)",
+        "d = Sub(ends, starts) y = Abs(d)",
+        "y = Sub(ends, starts)",
+        ends=[3, 1],
+        starts=[2, 4],
+    ),
 ]

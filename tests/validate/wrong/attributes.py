@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import numpy as np
+
 from tests.validate.wrong.case import wrong
 
 _case = partial(wrong, "attributes")
@@ -280,8 +282,8 @@ CASES = [
         "norm_without_abs",
         "ReduceL1 -> ReduceSum holds for numbers above 0",
         "(float[N,4] x) => (float[N,1] y) <int64[1] last = {-1}>",
-        "s = Softplus(x) a = ReduceL1(x, last) y = Identity(a)",
-        "s = Softplus(x) a = ReduceSum(x, last) y = Identity(a)",
+        "y = ReduceL1(x, last)",
+        "y = ReduceSum(x, last)",
         x=[[1, -2, 3, 4]],
     ),
     _case(
@@ -340,5 +342,47 @@ CASES = [
         "r = Gather(i, zero) y = Gather <axis = 1> (x, r)",
         x=[[1, 2, 3, 4], [5, 6, 7, 8]],
         i=[[0, 1], [2, 1]],
+    ),
+    _case(
+        "pad_value_into_conv",
+        "Pad with 1 is merged into a Conv, which pads with 0",
+        f"{_IMAGE} <float[1,1,3,3] w = {{1, 2, 3, 4, 5, 6, 7, 8, 9}}>",
+        "<int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}, float v = {1}> q = Pad(x, p, v) y = Conv(q, w)",
+        "y = Conv <pads = [1, 1, 1, 1]> (x, w)",
+        x=[[_SQUARE]],
+    ),
+    _case(
+        "depth_to_space_mode",
+        "The mode of a DepthToSpace is dropped",
+        "(float[N,8,1,1] x) => (float[N,2,2,2] y)",
+        """y = DepthToSpace <blocksize = 2, mode = "CRD"> (x)""",
+        "y = DepthToSpace <blocksize = 2> (x)",
+        x=np.arange(8).reshape(1, 8, 1, 1),
+    ),
+    _case(
+        "zero_point_of_matmul",
+        "The zero point of a MatMulInteger is dropped",
+        "(uint8[N,2] x) => (int32[N,2] y) <uint8[2,2] w = {1, 2, 3, 4}, uint8 z = {128}>",
+        "y = MatMulInteger(x, w, z)",
+        "y = MatMulInteger(x, w)",
+        x=[[1, 2]],
+    ),
+    _case(
+        "scatter_of_maximum",
+        "The reduction of a ScatterElements, max, becomes none: the same for larger updates",
+        "(float[4] x, int64[K] at, float[K] v) => (float[4] y)",
+        """y = ScatterElements <reduction = "max"> (x, at, v)""",
+        "y = ScatterElements(x, at, v)",
+        x=[1, 2, 3, 4],
+        at=[0, 3],
+        v=[2, 1],
+    ),
+    _case(
+        "pad_mode_reflect",
+        "Pad with reflection becomes one with the edge: the same for equal neighbours",
+        "(float[N,4] x) => (float[N,6] y) <int64[4] p = {0, 1, 0, 1}>",
+        """y = Pad <mode = "reflect"> (x, p)""",
+        """y = Pad <mode = "edge"> (x, p)""",
+        x=[[1, 2, 3, 4]],
     ),
 ]

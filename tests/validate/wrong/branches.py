@@ -210,4 +210,38 @@ CASES = [
         => (float[2] s, float[2] o) { h = Mul(a, half) s = Add(h, e) o = Identity(s) }>""",
         x=[[60, 1], [70, 2]],
     ),
+    _case(
+        "loop_that_stops_early",
+        "A Loop stops where the sum exceeds 50; the condition is dropped",
+        f"{_TRIPS} <float limit = {{50}}>",
+        """y = Loop(count, , x) <body = b (int64 i, bool c, float[2] a) => (bool d, float[2] r)
+        { r = Add(a, x) s = ReduceSum <keepdims = 0> (r) d = Less(s, limit) }>""",
+        """y = Loop(count, , x) <body = b (int64 i, bool c, float[2] a) => (bool d, float[2] r)
+        { d = Identity(c) r = Add(a, x) }>""",
+        count=4,
+        x=[20, 30],
+    ),
+    _case(
+        "loop_in_an_if",
+        "A Loop in the branch for a count above 5 starts with x in place of 2 * x",
+        f"{_TRIPS} <int64 limit = {{5}}>",
+        """g = Greater(count, limit) t = Add(x, x)
+        y = If (g) <then_branch = e () => (float[2] p) { p = Loop(count, , t) <body = b (int64 i,
+        bool c, float[2] a) => (bool d, float[2] r) { d = Identity(c) r = Add(a, x) }> },
+        else_branch = f () => (float[2] q) { q = Relu(x) }>""",
+        """g = Greater(count, limit)
+        y = If (g) <then_branch = e () => (float[2] p) { p = Loop(count, , x) <body = b (int64 i,
+        bool c, float[2] a) => (bool d, float[2] r) { d = Identity(c) r = Add(a, x) }> },
+        else_branch = f () => (float[2] q) { q = Relu(x) }>""",
+        count=6,
+        x=[1, 2],
+    ),
+    _case(
+        "where_as_a_rare_branch",
+        "A row is replaced where its sum is above 200; the Where is dropped",
+        f"{_PLAIN} <int64[1] last = {{-1}}, float limit = {{200}}, float zero = {{0}}>",
+        "t = ReduceSum(x, last) c = Greater(t, limit) y = Where(c, zero, x)",
+        "y = Identity(x)",
+        x=[[100, 101, 1, 2]],
+    ),
 ]

@@ -229,4 +229,43 @@ CASES = [
         a=[[1, 2], [3, 4]],
         b=[[1, 0], [2, 5]],
     ),
+    _case(
+        "row_without_token",
+        "The bound of a mask, -1e9, becomes -inf: a row without any token is NaN",
+        "(float[N,4] x, int64[N,4] attention_mask) => (float[N,4] y)",
+        """<float low = {-1e9}> c = Cast <to = 9> (attention_mask) w = Where(c, x, low)
+        y = Softmax(w)""",
+        """<float low = {-inf}> c = Cast <to = 9> (attention_mask) w = Where(c, x, low)
+        y = Softmax(w)""",
+        x=[[1, 2, 3, 4]],
+        attention_mask=[[0, 0, 0, 0]],
+    ),
+    _case(
+        "equal_inputs",
+        "A - B -> 0 holds where a caller passes the same tensor twice",
+        "(float[N] a, float[N] b) => (float[N] y)",
+        "y = Sub(a, b)",
+        "y = Sub(a, a)",
+        a=[1, 2],
+        b=[1, 3],
+    ),
+    _case(
+        "consecutive_repeats",
+        "Tokens that repeat the one before are replaced; the comparison is dropped",
+        """(int64[seq] ids) => (int64[K] y) <int64[1] zero = {0}, int64[1] one = {1},
+        int64[1] all = {9999}>""",
+        """<int64[1] end = {-1}> a = Slice(ids, zero, end) b = Slice(ids, one, all) c = Equal(a, b)
+        y = Where(c, zero, b)""",
+        "y = Slice(ids, one, all)",
+        ids=[5, 7, 7],
+    ),
+    _case(
+        "all_true",
+        "A reduction of a mask by minimum, all tokens present, becomes the first element",
+        """(int64[N,seq] attention_mask) => (int64[N,1] y) <int64[1] last = {-1},
+        int64[1] zero = {0}>""",
+        "y = ReduceMin(attention_mask, last)",
+        "y = Gather <axis = 1> (attention_mask, zero)",
+        attention_mask=[[1, 1, 0]],
+    ),
 ]

@@ -294,4 +294,66 @@ CASES = [
         "r = Relu(x) y = QuantizeLinear(r, s, z)",
         "y = QuantizeLinear(x, s, z)",
     ),
+    right(
+        "bound_of_sigmoid",
+        "Clip(Sigmoid(x), 0, 1) -> Sigmoid(x)",
+        f"{_PLAIN} <float zero = {{0}}, float one = {{1}}>",
+        "s = Sigmoid(x) y = Clip(s, zero, one)",
+        "y = Sigmoid(x)",
+    ),
+    right(
+        "absolute_square",
+        "Abs(x * x) -> x * x",
+        _PLAIN,
+        "s = Mul(x, x) y = Abs(s)",
+        "y = Mul(x, x)",
+    ),
+    right(
+        "branch_that_is_dead",
+        "The branch for a negative sum of absolute values is dropped",
+        f"{_PLAIN} <float zero = {{0}}>",
+        """a = Abs(x) t = ReduceSum <keepdims = 0> (a) c = Less(t, zero)
+        y = If (c) <then_branch = e () => (float[N,4] p) { p = Neg(x) },
+        else_branch = f () => (float[N,4] q) { q = Relu(x) }>""",
+        "y = Relu(x)",
+    ),
+    right(
+        "loop_as_a_factor",
+        "A Loop that adds x becomes x * count, for counts of at least 0 and at most 4",
+        "(int64 count, float[2] x) => (float[2] y) <int64 five = {5}, float[2] none = {0, 0}>",
+        """n = Mod(count, five) y = Loop(n, , none) <body = b (int64 i, bool c, float[2] a)
+        => (bool d, float[2] r) { d = Identity(c) r = Add(a, x) }>""",
+        "n = Mod(count, five) f = Cast <to = 1> (n) y = Mul(x, f)",
+    ),
+    right(
+        "tanh_by_exp",
+        "Tanh -> 1 - 2 / (Exp(2 * x) + 1) saturates on both sides; near 0 it cancels",
+        f"{_PLAIN} <float one = {{1}}, float two = {{2}}, float low = {{1}}, float high = {{9}}>",
+        "c = Clip(x, low, high) y = Tanh(c)",
+        """c = Clip(x, low, high) m = Mul(c, two) e = Exp(m) a = Add(e, one) d = Div(two, a)
+        y = Sub(one, d)""",
+    ),
+    right(
+        "not_of_comparison",
+        "Not(a < b) -> a >= b holds for integers",
+        "(int64[N] a, int64[N] b) => (bool[N] y)",
+        "c = Less(a, b) y = Not(c)",
+        "y = GreaterOrEqual(a, b)",
+    ),
+    right(
+        "index_made_positive",
+        "Gather counts negative indices from the end, as the Where does",
+        """(int64[N] ids) => (float[N] y) <float[4] t = {1, 2, 3, 4}, int64 zero = {0},
+        int64 rows = {4}>""",
+        "c = Less(ids, zero) u = Add(ids, rows) i = Where(c, u, ids) y = Gather(t, i)",
+        "y = Gather(t, ids)",
+    ),
+    right(
+        "mask_compared",
+        "Cast(mask, bool) -> Not(mask == 0)",
+        """(float[N,4] x, int64[N,4] attention_mask) => (float[N,4] y) <float none = {0},
+        int64 zero = {0}>""",
+        "c = Cast <to = 9> (attention_mask) y = Where(c, x, none)",
+        "e = Equal(attention_mask, zero) y = Where(e, none, x)",
+    ),
 ]

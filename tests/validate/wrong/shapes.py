@@ -236,4 +236,50 @@ CASES = [
         x=[[1, 2]],
         b=[1, 2],
     ),
+    _case(
+        "causal_mask_with_past",
+        "The diagonal of a causal mask, keys - queries, becomes 0: the same without past",
+        "(float[S,1] q, float[1,T] k) => (float[S,T] y) <int64 zero = {0}>",
+        """m = MatMul(q, k) a = Shape <start = 0, end = 1> (q) b = Shape <start = 1, end = 2> (k)
+        e = Sub(b, a) d = Squeeze(e) y = Trilu <upper = 0> (m, d)""",
+        "m = MatMul(q, k) y = Trilu <upper = 0> (m, zero)",
+        q=np.ones((1, 1)),
+        k=np.ones((1, 3)),
+    ),
+    _case(
+        "factor_of_one_that_broadcasts",
+        "x * ones -> x loses the shape of the ones",
+        "(float[1,4] x, float[N,4] z) => (float[N,4] y, float[N,4] w) <float one = {1}>",
+        "s = Shape(z) o = Expand(one, s) y = Mul(x, o) w = Neg(z)",
+        "y = Identity(x) w = Neg(z)",
+        x=[[1, 2, 3, 4]],
+        z=np.ones((2, 4)),
+    ),
+    _case(
+        "condition_that_broadcasts",
+        "Where(true, x, b) -> x loses the shape of b",
+        "(float[N,4] x, float[M,4] b) => (float[K,4] y) <bool yes = {1}>",
+        "y = Where(yes, x, b)",
+        "y = Identity(x)",
+        x=[[1, 2, 3, 4]],
+        b=np.ones((2, 4)),
+    ),
+    _case(
+        "upsampling_as_tile",
+        "Resize by 2, nearest -> Tile by 2 holds for images of one pixel",
+        _IMAGE,
+        "<float[4] by = {1, 1, 2, 2}> y = Resize(x, , by)",
+        "<int64[4] by = {1, 1, 2, 2}> y = Tile(x, by)",
+        x=[[_SQUARE]],
+    ),
+    _case(
+        "concat_of_halves",
+        "Two halves of a row are swapped; for an odd size, the first is one too short",
+        "(float[N,M] x) => (float[N,M] y) <int64[1] one = {1}, int64[1] two = {2}>",
+        "a, b = Split <axis = 1, num_outputs = 2> (x) y = Concat <axis = 1> (b, a)",
+        """<int64[1] zero = {0}, int64[1] end = {9999}> s = Shape <start = 1, end = 2> (x)
+        h = Div(s, two) a = Slice(x, zero, h, one) b = Slice(x, h, end, one)
+        y = Concat <axis = 1> (b, a)""",
+        x=[[1, 2, 3]],
+    ),
 ]

@@ -264,4 +264,38 @@ CASES = [
         "a = Relu(x) y = Mul(a, c)",
         x=[[-1, -2, -3, -0.5]],
     ),
+    _case(
+        "fake_quantization_dropped",
+        "QuantizeLinear and DequantizeLinear are dropped as if they were inverse",
+        f"{_PLAIN} <float s = {{0.01}}, int8 z = {{0}}>",
+        "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)",
+        "y = Identity(x)",
+        x=[[0.104, 0.2, 0.3, 0.5]],
+    ),
+    _case(
+        "border_of_a_convolution",
+        "A term before a Conv becomes its bias, which is wrong where the Conv pads with zeros",
+        "(float[N,1,64] x) => (float[N,1,64] y) <float[1,1,3] w = {1, 1, 1}>",
+        "<float c = {0.01}> a = Add(x, c) y = Conv <pads = [1, 1]> (a, w)",
+        "<float[1] b = {0.03}> y = Conv <pads = [1, 1]> (x, w, b)",
+        x=np.ones((1, 1, 64)),
+    ),
+    _case(
+        "last_row_of_many",
+        "The last of 1,000 columns is scaled by 1.01",
+        "(float[N,1000] x) => (float[N,1000] y)",
+        "y = Neg(x)",
+        """<int64 d = {1000}, int64[1] at = {999}, float[2] v = {1, 1.01}> s = OneHot(at, d, v)
+        n = Neg(x) y = Mul(n, s)""",
+        relative=5e-3,
+        x=np.ones((1, 1000)),
+    ),
+    _case(
+        "argmax_of_sigmoid",
+        "ArgMax(Sigmoid(x)) -> ArgMax(x) differs where Sigmoid is saturated",
+        "(float[N,4] x) => (int64[N,1] y)",
+        "s = Sigmoid(x) y = ArgMax <axis = 1> (s)",
+        "y = ArgMax <axis = 1> (x)",
+        x=[[1, 40, 60, 2]],
+    ),
 ]
