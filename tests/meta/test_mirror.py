@@ -25,7 +25,7 @@ TOPICS = {
     "patterns": {"catalogue", "growth", "pairs", "ranges", "results", "shape_proofs"},
     "patterns/quantization": {"quantizer"},
     "testing": {"pairs"},
-    "validate": {"cuda"},
+    "validate": {"cuda", "wrong"},
 }
 """Tests that concern several files of their room: families of operators, whole runs, pages of the documentation."""
 

@@ -1,0 +1,87 @@
+"""Wrong rewrites are noticed, others accepted; ``python -m tests.validate.wrong`` prints all."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import onnx
+import onnxruntime
+import pytest
+
+from tests.cli.command import runner
+from tests.validate.wrong.case import Pair, Wrong, differ, judged, plain_options
+from tests.validate.wrong.cases import MODULES, cases, right_cases
+from xoptim.validate import ValidationOptions
+
+ESCAPES: Final[dict[str, str]] = {}
+"""Names of the wrong rewrites that the verification accepts, each with the reason."""
+MOST_ESCAPES: Final = 10
+
+CASES: Final = {case.name: case for case in cases()}
+RIGHT: Final = {case.name: case for case in right_cases()}
+NOTICED: Final = [case for case in CASES.values() if case.name not in ESCAPES]
+
+
+def load(model: onnx.ModelProto) -> None:
+    """Raise if onnxruntime cannot load a model."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    content = model.SerializeToString()
+    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def test_there_are_enough_cases_of_each_kind() -> None:
+    kinds = Counter(case.kind for case in CASES.values())
+    assert len(CASES) == len(cases())
+    assert len(CASES) >= 130
+    assert len(kinds) == len(MODULES)
+    assert min(kinds.values()) >= 10
+    assert len(RIGHT) == len(right_cases())
+    assert len(RIGHT) >= 30
+
+
+@pytest.mark.parametrize("case", [*CASES.values(), *RIGHT.values()], ids=lambda case: case.name)
+def test_both_models_load(case: Pair) -> None:
+    load(case.original)
+    load(case.result)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+def test_results_differ_on_the_witness(case: Wrong) -> None:
+    assert differ(case)
+    assert not differ(replace(case, after=case.before))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", NOTICED, ids=lambda case: case.name)
+def test_a_wrong_rewrite_is_noticed(case: Wrong) -> None:
+    report = judged(case)
+    assert report.status != "equal", case.why
+
+
+def test_few_rewrites_escape() -> None:
+    assert ESCAPES.keys() <= CASES.keys()
+    assert len(ESCAPES) <= MOST_ESCAPES
+    assert all(ESCAPES.values())
+
+
+@pytest.mark.slow
+def test_each_escape_is_still_one() -> None:
+    assert {name: judged(CASES[name]).status for name in ESCAPES} == dict.fromkeys(ESCAPES, "equal")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", RIGHT.values(), ids=lambda case: case.name)
+def test_a_right_rewrite_is_accepted(case: Pair) -> None:
+    report = judged(case)
+    assert report.status == "equal", report.reason
+
+
+def test_the_command_judges_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert plain_options() == ValidationOptions()
+    files = (tmp_path / "a.onnx", tmp_path / "b.onnx")
+    for case, code in ((CASES["relu_alone"], 1), (RIGHT["softmax_of_parts"], 0)):
+        onnx.save(case.original, files[0])
+        onnx.save(case.result, files[1])
+        assert runner(capsys)("verify", *map(str, files)).code == code
