@@ -36,7 +36,8 @@ def check(original: str | onnx.ModelProto, other: str | onnx.ModelProto, **optio
 
 
 def sizes(report: ValidationReport) -> list[dict[str, int]]:
-    return [dict(run.dims) for run in report.runs]
+    """The assignments of sizes that were tried, in order."""
+    return [dict(each) for each in dict.fromkeys(tuple(run.dims.items()) for run in report.runs)]
 
 
 def test_a_slice_that_is_dropped() -> None:
@@ -54,7 +55,6 @@ def test_a_slice_that_is_dropped() -> None:
         {"batch": 3, "seq": 9},
         {"batch": 2, "seq": 518},
         *LEAST,
-        {"batch": 2, "seq": 6},
     ]
 
 
@@ -141,7 +141,7 @@ def test_no_evidence_comes_from_empty_outputs() -> None:
     report = check(text, text)
     assert {"N": 0} in sizes(report)
     assert report.status == "not validated"
-    assert "finite" in report.reason
+    assert "number to compare" in report.reason
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ def test_an_axis_is_not_empty_where_the_process_could_end(body: str) -> None:
 
 
 def test_a_run_that_costs_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(check(SLICED, SLICED).runs) == 7
+    assert len(sizes(check(SLICED, SLICED))) == 6
     monkeypatch.setattr(search, "_PROBE_BYTES", 1000)
     report = check(SLICED, SLICED)
-    assert sizes(report) == [{"batch": 2, "seq": 6}, {"batch": 3, "seq": 9}, *LEAST, {"batch": 2, "seq": 6}]
+    assert sizes(report) == [{"batch": 2, "seq": 6}, {"batch": 3, "seq": 9}, *LEAST]
     assert [dict(each.dims) for each in report.skipped] == [{"batch": 1, "seq": 518}]
     assert report.to_json()["skipped"][0]["dims"] == {"batch": 1, "seq": 518}
-    assert report.notes[0].startswith("1 of 7 runs left out: one with batch=1, seq=518 needs 0.0 MiB of memory")
+    assert "runs left out: one with batch=1, seq=518 needs 0.0 MiB of memory" in report.notes[0]
     monkeypatch.setattr(search, "_PROBE_BYTES", 8000)
     assert sizes(check(SLICED, SLICED))[2] == {"batch": 1, "seq": 518}  # a smaller batch is affordable
     monkeypatch.undo()
@@ -237,7 +237,7 @@ def test_the_vocabulary_is_not_a_length() -> None:
 
 def large(model: onnx.ModelProto, base: Sizes, fixed: Sizes | None = None) -> list[list[list[Sizes]]]:
     sized = SizedModel(model, None)
-    return Ends(input_specs(model), sized, base, fixed or {}, Work(sized).of).large()
+    return Ends(input_specs(model), [sized], base, fixed or {}, Work(sized).of).large()
 
 
 def test_the_cheapest_axis_grows() -> None:
@@ -278,7 +278,7 @@ def test_images_that_a_window_moves_over_are_not_empty() -> None:
     empties = []
     for operator in ("Abs(x)", "AveragePool <kernel_shape = [3, 3]> (x)"):
         model = parse(f"{head} {{ y = {operator} z = Neg(past) }}")
-        found = Ends(input_specs(model), SizedModel(model, None), base, {}, len).empty()
+        found = Ends(input_specs(model), [SizedModel(model, None)], base, {}, len).empty()
         empties.append([{name for name, size in sizes.items() if not size} for sizes in found])
     assert {"past_length"} in empties[0]
     assert any({"height", "width"} <= names for names in empties[0])

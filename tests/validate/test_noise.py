@@ -104,5 +104,5 @@ def test_large_external_weights_are_not_read(tmp_path: Path, monkeypatch: pytest
         model.graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.float32), name))
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
     external = onnx.load(tmp_path / "m.onnx", load_external_data=False)
-    monkeypatch.setattr("xoptim.validate.judge._MOST_EXTERNAL", 200)
+    monkeypatch.setattr("xoptim.validate.noise._MOST_EXTERNAL", 200)
     assert set(noisy_weights(external, tmp_path, generator())) == {"u"}

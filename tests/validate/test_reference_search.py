@@ -49,15 +49,14 @@ def test_integers_beyond_a_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    ["{ e = Exp(x) f = Exp(e) y = Abs(f) }", "{ a = Add(x, x) y = Tanh(a) }"],
-    ids=["that overflow", "that make no difference"],
+    ("limit", "status"), [("3e38", "equal"), ("1000", "different")], ids=["where it overflows", "elsewhere"]
 )
-def test_large_numbers_are_left_out(body: str) -> None:
-    model = parse(f"agraph (float[n,4] x) => (float[n,4] y) {body}")
-    report = validate(model, model)
-    assert report.ok
-    assert {run.source for run in report.runs} == {"random", "odd"}
+def test_results_that_overflow_are_not_compared(limit: str, status: str) -> None:
+    """Where numbers are large, overflow depends on the order of operations; what does not overflow counts."""
+    head = "agraph (float[n,4] x) => (float[n,4] y)"
+    before = parse(f"{head} {{ e = Exp(x) y = Exp(e) }}")
+    after = parse(f"{head} <float a = {{{limit}}}> {{ e = Exp(x) f = Exp(e) y = Min(f, a) }}")
+    assert validate(before, after, ValidationOptions(exactness="finite")).status == status
 
 
 def test_rounding_of_large_numbers_is_no_difference() -> None:
@@ -76,7 +75,7 @@ def test_batch_and_length_differ_and_are_above_one(names: tuple[str, str]) -> No
     batch, length = names
     model = parse(f"agraph (float[{batch},{length},4] x) => (float[{batch},{length},4] y) {{ y = Neg(x) }}")
     runs = [run for run in validate(model, model).runs if run.source == "random"]
-    assert [dict(run.dims) for run in runs[2:]] == [{batch: 1, length: 1}, {batch: 1, length: 6}, {batch: 2, length: 1}]
+    assert [dict(run.dims) for run in runs[2:5]] == [{batch: 1, length: 1}, {batch: 1, length: 6}, {batch: 2, length: 1}]
     runs = runs[:2]
     assert all(1 < run.dims[batch] != run.dims[length] > 1 for run in runs)
     assert runs[0].dims[batch] != runs[1].dims[batch]

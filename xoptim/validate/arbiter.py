@@ -17,9 +17,9 @@ import onnx.inliner
 
 from xoptim.facts.dtypes import element_type
 from xoptim.validate.compare import ComparisonRules, excesses
-from xoptim.validate.double import NARROW, in_doubles, own_constants
+from xoptim.validate.double import NARROW, DoubleModel, in_doubles, own_constants
 from xoptim.validate.errors import LoadError
-from xoptim.validate.noise import move_one_ulp
+from xoptim.validate.noise import move_one_ulp, noisy_graph
 from xoptim.validate.protos import Located
 from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Port, Session, SessionSettings, Value
@@ -30,6 +30,8 @@ _OF_LARGEST: Final = 1e-13  # of the largest element: rounding in double of term
 _LAST_BITS: Final = 4.0  # units in the last place that are no evidence of a difference
 _DRAWS: Final = 6  # most times that the effect of the constants is measured
 _MULTIPLE: Final = 4.0
+_STEP: Final = 1e-3  # of an element: the least change that may be a step
+_FEWEST: Final = 3  # draws that tell whether an element moves by a step
 _MOST_BYTES: Final = 1 << 28  # of weights of a model in double
 
 
@@ -46,7 +48,11 @@ class Arbiter:
     def __init__(self, original: Located, other: Located, settings: SessionSettings) -> None:
         original, other = _prepared(original), _prepared(other)
         self._own = [own_constants(original, other), own_constants(other, original)]
-        self._sessions = [_session(model, own, settings) for model, own in zip((original, other), self._own, strict=True)]
+        pairs = zip((original, other), self._own, strict=True)
+        self._models = [_in_doubles(model, own) for model, own in pairs]
+        self._settings = settings
+        self._noisy_sessions: dict[int, tuple[Session, dict[str, np.ndarray]]] = {}
+        self._sessions = [Session(model.proto, settings, weights=model.weights) for model in self._models]
 
     def findings(
         self, run: ReferenceRun, results: Sequence[Value], outputs: Sequence[Port], rules: ComparisonRules
@@ -64,30 +70,67 @@ class Arbiter:
 
     def _finding(self, output: _Output, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]) -> Finding:
         suspects = output.disagrees()
-        level = np.zeros(suspects.shape)
-        rng = np.random.default_rng(0)
-        for _ in range(_DRAWS if any(self._own) else 0):
-            if not suspects.any():
+        for is_noisy in (False, True):
+            if is_noisy and not (suspects & output.differs_visibly()).any():
                 break
-            level = np.maximum(level, self._drawn(at, feeds, wide, rng))
-            floor = np.median(level[level > 0]) if (level > 0).any() else 0.0
-            suspects &= output.gap > _MULTIPLE * np.maximum(level, floor if output.is_even(level) else 0.0)
+            suspects = self._unexplained(output, suspects, is_noisy, at, feeds, wide)
         different = suspects & output.differs_visibly()
         if different.any():
             return Finding(output.described(different))
         return Finding(is_rounding=output.is_as_accurate(~suspects))
 
-    def _drawn(
-        self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]], rng: np.random.Generator
+    def _unexplained(
+        self,
+        output: _Output,
+        suspects: np.ndarray,
+        is_noisy: bool,
+        at: int,
+        feeds: Mapping[str, Value],
+        wide: Sequence[Sequence[Value]],
     ) -> np.ndarray:
-        """The change of an output when the constants that only one model has move by one unit in the last place."""
+        """The suspects whose differences are larger than what small changes of the models make.
+
+        The constants move that only one model has, and, with ``is_noisy``, all results by one unit in the last place.
+        """
+        changes: list[np.ndarray] = []
+        left, rng = suspects, np.random.default_rng(0)
+        for _ in range(_DRAWS if any(self._own) or is_noisy else 0):
+            if not left.any() and not (is_noisy and len(changes) < _FEWEST):
+                break
+            changes.append(self._drawn(is_noisy, at, feeds, wide, rng))
+            left = suspects & output.exceeds(np.max(changes, axis=0))
+        # At a step of a function that is reached exactly, no number is rounded, although a small change would matter.
+        return left | (suspects & output.jumps(changes)) if is_noisy else left
+
+    def _drawn(
+        self,
+        is_noisy: bool,
+        at: int,
+        feeds: Mapping[str, Value],
+        wide: Sequence[Sequence[Value]],
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """The change of an output in both models together."""
         total: np.ndarray | float = 0.0
-        for session, own, usual in zip(self._sessions, self._own, wide, strict=True):
-            if own:
-                moved = {name: move_one_ulp(array, rng).astype(np.float64) for name, array in own.items()}
-                change = np.asarray(session.run({**feeds, **moved})[at]).reshape(-1) - np.asarray(usual[at]).reshape(-1)
-                total = total + np.abs(np.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0))
+        for place, (own, usual) in enumerate(zip(self._own, wide, strict=True)):
+            if not own and not is_noisy:
+                continue
+            session, factors = self._noisy(place) if is_noisy else (self._sessions[place], {})
+            moved = {name: move_one_ulp(array, rng).astype(np.float64) for name, array in own.items()}
+            ones = {name: move_one_ulp(array, rng) for name, array in factors.items()}
+            results = np.asarray(session.run({**feeds, **moved, **ones})[at]).reshape(-1)
+            with np.errstate(all="ignore"):
+                change = np.abs(results - np.asarray(usual[at]).reshape(-1))
+            total = total + np.where(np.isfinite(change), change, 0.0)
         return np.asarray(total)
+
+    def _noisy(self, place: int) -> tuple[Session, dict[str, np.ndarray]]:
+        """A model in double whose results are multiplied by factors, and these, all 1."""
+        if place not in self._noisy_sessions:
+            proto, factors = noisy_graph(self._models[place].proto)
+            session = Session(proto, self._settings, weights=self._models[place].weights)
+            self._noisy_sessions[place] = session, factors
+        return self._noisy_sessions[place]
 
 
 class _Output:
@@ -117,10 +160,25 @@ class _Output:
             found: np.ndarray = np.abs(self._actual - self._expected) > _LAST_BITS * self._unit * np.abs(self._expected)
         return found
 
-    def is_even(self, level: np.ndarray) -> bool:
-        """Whether most elements move alike, so that the median says something about each of them."""
-        moved = level[level > 0]
-        return moved.size >= 8 and float(np.quantile(moved, 0.9)) <= 100 * float(np.median(moved))
+    def exceeds(self, level: np.ndarray) -> np.ndarray:
+        """The elements that differ by more than they move, or than most elements move in proportion to their size."""
+        magnitude = np.where(self._known, np.abs(self._wide), 0.0)
+        moved = (level > 0) & (magnitude > 0)
+        usual = float(np.median(level[moved] / magnitude[moved])) if moved.any() else 0.0
+        found: np.ndarray = self.gap > _MULTIPLE * np.maximum(level, usual * magnitude)
+        return found
+
+    def jumps(self, changes: Sequence[np.ndarray]) -> np.ndarray:
+        """The elements that move by one large step, or not at all."""
+        if len(changes) < _FEWEST:
+            return np.zeros(self.gap.shape, bool)
+        stacked = np.array(changes)
+        largest = stacked.max(axis=0)
+        same = (stacked == 0) | (np.abs(stacked - largest) <= _RELATIVE * largest)
+        several = (stacked > 0).sum(axis=0) > 1
+        large = (largest >= _STEP * np.abs(self._wide)) & (self.gap >= largest / 2)
+        found: np.ndarray = same.all(axis=0) & several & large & (largest > 0)
+        return found
 
     def is_as_accurate(self, agrees: np.ndarray) -> bool:
         """Whether each element that breaks the rule is about as close to the value in double as in the original."""
@@ -153,11 +211,11 @@ def _prepared(model: Located) -> Located:
     return Located(onnx.inliner.inline_local_functions(model.proto), model.base_dir)
 
 
-def _session(model: Located, own: Mapping[str, np.ndarray], settings: SessionSettings) -> Session:
-    wide = in_doubles(model.proto, model.base_dir, own)
-    if wide is None:
+def _in_doubles(model: Located, own: Mapping[str, np.ndarray]) -> DoubleModel:
+    found = in_doubles(model.proto, model.base_dir, own.keys())
+    if found is None:
         raise LoadError("it computes in several types")
-    return Session(wide.proto, settings, base_dir=model.base_dir, weights=wide.weights)
+    return found
 
 
 def _widened(value: Value) -> Value:

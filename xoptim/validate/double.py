@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper, parser
 
-from xoptim.facts.protos import every_node, inner_graphs, standard_domain
+from xoptim.facts.protos import every_node, inner_graphs, is_external, standard_domain
 from xoptim.validate.protos import Located, large_tensors, light_copy, tensor_array
 
 NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -53,15 +53,15 @@ def in_doubles(model: onnx.ModelProto, base_dir: Path | None, open_constants: Co
         return None
     large = large_tensors(model, _LARGE)
     weights = {
-        tensor.name: tensor_array(tensor, base_dir).astype(np.float64)
+        tensor.name: _array_in_double(tensor, base_dir, narrow)
         for tensor in model.graph.initializer
-        if tensor.name in large and tensor.data_type == narrow
+        if is_external(tensor) or (tensor.name in large and tensor.data_type == narrow)
     }
     copy = light_copy(model, weights.keys())
     copy.ir_version = max(copy.ir_version, 8)  # with local functions
     _store_constants(copy.graph)
     for tensor in copy.graph.initializer:
-        if tensor.name in weights:
+        if tensor.name in weights and tensor.data_type == narrow:
             tensor.data_type = TensorProto.DOUBLE
     for graph in (copy.graph, *inner_graphs(copy.graph.node), *_function_graphs(copy)):
         _widen_graph(graph, narrow, base_dir)
@@ -73,6 +73,11 @@ def in_doubles(model: onnx.ModelProto, base_dir: Path | None, open_constants: Co
         if tensor.name in opened:
             copy.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     return DoubleModel(copy, weights)
+
+
+def _array_in_double(tensor: TensorProto, base_dir: Path | None, narrow: int) -> np.ndarray:
+    array = tensor_array(tensor, base_dir)
+    return array.astype(np.float64) if tensor.data_type == narrow else array
 
 
 def narrow_type(model: onnx.ModelProto) -> int | None:
@@ -91,9 +96,13 @@ def narrow_type(model: onnx.ModelProto) -> int | None:
 
 
 def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
-    """The rounded constants of 16 or 32 bits in the main graph of a model that another one lacks, by name."""
+    """The rounded constants in the main graph of a model that another one may compute with in another form, by name.
+
+    These are the constants that the other model lacks, and all single numbers: an operator may contain them.
+    """
     known = {_key(array) for _, array in _constants(*other)}
-    return {name: array for name, array in _constants(*model) if _key(array) not in known and not _is_round(array)}
+    own = {name: array for name, array in _constants(*model) if array.size == 1 or _key(array) not in known}
+    return {name: array for name, array in own.items() if not _is_round(array)}
 
 
 def _is_round(array: np.ndarray) -> bool:

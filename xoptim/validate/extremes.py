@@ -27,6 +27,7 @@ from xoptim.validate.landmarks import NARROW_LIMITS
 from xoptim.validate.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
+_POSITIONS: Final = 4  # so many times as long is an axis in which most positions are above a limit
 _LARGEST: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
 _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""
@@ -110,7 +111,11 @@ class _Search:
     def _computed(self, graph: Graph, node: Node, carried: frozenset[str]) -> frozenset[str]:
         if node.op_type in _MEASURING:
             shape = graph.info_of(node.input[0]).shape
-            axis = (graph.info_of(node.input[1]).data or (None,))[0] if node.op_type == "CumSum" else None
+            axis: Dim | None = None
+            if node.op_type == "CumSum":
+                axis = (graph.info_of(node.input[1]).data or (None,))[0]
+            elif node.op_type in ("ArgMax", "ArgMin"):
+                axis = node.get_attribute("axis", 0)
             length = _length(shape, axis)
             return _ANY if shape is None else _symbols(shape if length is None else (length,))
         is_call = (node.domain, node.op_type) in graph.model.function_operators()
@@ -128,7 +133,8 @@ class _Search:
             constants = (_numbers(graph, name) for name in node.input)
             yield from ((math.ceil(abs(number)), carried) for numbers in constants for number in numbers)
         if node.op_type == "Cast":
-            yield from ((number + 1, carried) for number in NARROW_LIMITS.get(node.get_attribute("to", 0), ()))
+            limits = NARROW_LIMITS.get(node.get_attribute("to", 0), ())
+            yield from ((_POSITIONS * (number + 1), carried) for number in limits)
         for name in _LIMITS:
             limit = node.attribute.get(name)
             if isinstance(limit, int | float) and math.isfinite(limit):
@@ -275,6 +281,7 @@ class Ends:
         self._leading = leading if assumptions.has("nonempty") else set[str]()
         graphs = [graph for model in models if model.graph is not None for graph in model.graph.model.graphs()]
         operators = {node.op_type for graph in graphs for node in graph.nodes}
+        self._has_windows = bool(operators & WINDOWED)
         unsafe = operators & _CRASHING or any(map(may_divide_by_zero, models))
         self._may_be_empty = () if unsafe else _EMPTY[:1] if operators & WINDOWED else _EMPTY
 
@@ -320,10 +327,15 @@ class Ends:
         return self._fitted(sizes | dict.fromkeys(batches, 1))
 
     def ones(self) -> Iterator[Sizes]:
-        """Assignments in which axes have the length 1: all, then each of the first ones alone; totals cover the others."""
+        """Assignments in which axes have the length 1: all, then each of the first ones alone; totals cover the others.
+
+        Where a model has windows, such as those of a pool, one more has axes of the next length.
+        """
         steps = {name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"}
         yield self._grown(steps)
         yield from (self._grown({name: steps[name]}) for name in list(steps)[:_MOST_ALONE])
+        if self._has_windows:  # which do not cut all sizes alike
+            yield self._grown(dict.fromkeys(steps, 1))
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""

@@ -14,7 +14,7 @@ from xoptim.validate.errors import FeedError
 from xoptim.validate.input_kinds import InputKind
 from xoptim.validate.session import Value
 
-_WORDS: Final = ("", "a", "onnx", "Graph", "two words", "3.5", "naïve")
+_WORDS: Final = ("", "a", "onnx", "Graph", "two words", "3.5", "naïve", "a  b")
 _BEYOND: Final = 1 << 30  # larger than any axis
 _CONSTANTS: Final = {"zero": 0, "one": 1, "count": 3, "all": _BEYOND}
 _SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8 bits
@@ -24,6 +24,7 @@ _MANTISSA: Final = 24  # bits of a float, which holds smaller integers only
 _DECADES: Final = 4.0  # powers of ten over which numbers of many magnitudes are spread
 _AROUND: Final = np.array([1.0, -1.0, 1.5, 0.5, 2.0, 1.001])
 """Factors of numbers next to a landmark."""
+_FEW_COLUMNS: Final = 4  # elements of a row that has room for other numbers beside a landmark
 _TIES: Final = np.array([-1.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.5])
 _TINY: Final = 1e-5
 _OFFSET: Final = 1000.0
@@ -212,10 +213,19 @@ def _with_landmarks(
 ) -> np.ndarray:
     """Some of the numbers, and one in each row, replaced by values that the model compares with, and by ``further`` ones."""
     low, high = _range(use, sizes)
-    known = (*use.landmarks, *further, *((low, high - 1) if use.kind in ("index", "place") and high < _BEYOND else ()))
+    known = (*use.landmarks, *further)
+    if use.kind == "place":
+        known = (*known, -high, -1, 0, high - 1)
+    elif use.kind == "index" and not known and high < _BEYOND:
+        known = (low, high - 1)
+    low = -high if use.kind == "place" else low
     landmarks = np.array([n for n in known if use.kind == "free" or low <= n < high], np.int64)
     if not landmarks.size or not numbers.size or not numbers.ndim:
         return numbers
+    length = numbers.shape[-1]
+    if length < _FEW_COLUMNS:
+        chosen = rng.random(numbers.shape) < 0.5
+        return np.where(chosen, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
     chosen = rng.random(numbers.shape) < 0.1
     chosen |= np.arange(numbers.shape[-1]) == rng.integers(0, numbers.shape[-1], numbers.shape[:-1])[..., None]
     return np.where(chosen, landmarks[rng.integers(0, landmarks.size, numbers.shape)], numbers)
@@ -296,7 +306,7 @@ def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, st
     if style.numbers == "ties":
         return _tied_integers(element, shape, rng, style)
     if style.numbers == "far" and width > 8 and not style.steers:
-        return _far_integers(element, shape, rng)
+        return _far_integers(element, shape, rng, style.run)
     is_wide = style.numbers in ("wide", "far")
     reach = 1 << width if width <= 8 else _WIDE_INTEGER if is_wide else _SMALL_INTEGER
     low = -reach // 2 if is_signed_integer(element) else 0
@@ -304,10 +314,11 @@ def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, st
     return rng.integers(0, min(high, _SMALL_INTEGER), shape) if style.gentle else rng.integers(low, high, shape)
 
 
-def _far_integers(element: int, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Integers of all magnitudes of a type, the largest included."""
+def _far_integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, run: int) -> np.ndarray:
+    """Integers of all magnitudes of a type, the largest at one place at least."""
     room = bits(element) - is_signed_integer(element)
     shifts = np.where(rng.random(shape) < 0.2, 0, rng.integers(0, room, shape)).astype(np.uint64)
+    shifts.reshape(-1)[run % max(1, shifts.size) :][:1] = 0
     magnitude = np.uint64((1 << room) - 1) >> shifts
     if not is_signed_integer(element):
         return np.asarray(magnitude)

@@ -1,7 +1,7 @@
 """Runs on further values: other kinds of numbers, other operands, values that reach each branch, overridden initializers."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -109,10 +109,11 @@ Probe: TypeAlias = Callable[[int, Planning], ReferenceRun | None]
 class Further:
     """Adds runs to those that were found at usual values.
 
-    ``probe`` runs the original at the sizes of the first run.
+    ``probe`` runs the original at the sizes of the first run; in ``ones``, open axes have the length 1, all or one of them.
     """
 
-    def __init__(self, feeding: Feeding, probe: Probe, settings: SessionSettings) -> None:
+    def __init__(self, feeding: Feeding, probe: Probe, ones: Sequence[Sizes], settings: SessionSettings) -> None:
+        self._ones = ones
         self._feeding = feeding
         self._probe = probe
         self._settings = settings
@@ -189,6 +190,13 @@ class Further:
             plans.append([self._with(_picked(varied, rng)) for _ in range(_MOST_MIXED)])
         for each in plans:
             self._add(found, each, _MOST_KEPT)
+        pairs = itertools.product(self._axes(varied), self._ones)
+        for name, sizes in itertools.islice(pairs, _MOST_INPUTS):
+            self._add(found, [_at(sizes, self._with({name: value})) for value in varied[name]], _MOST_KEPT)
+
+    def _axes(self, varied: Iterable[str]) -> list[str]:
+        """The operands that name axes, which some operators accept for axes of length 1 only."""
+        return [name for name in varied if self._feeding.uses[name].kind == "axes"]
 
     def _varied(self, usual: Mapping[str, Value]) -> Iterator[tuple[str, list[np.ndarray]]]:
         """The inputs that decide what operators do, and other values of them."""
@@ -265,6 +273,15 @@ class Further:
             return planning(sizes, run + by, gentle)
 
         return plan
+
+
+def _at(sizes: Sizes, planning: Planning) -> Planning:
+    """The same plan at other sizes."""
+
+    def plan(_: Sizes, run: int, gentle: bool) -> RunPlan:
+        return planning(sizes, run, gentle)
+
+    return plan
 
 
 def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, Value]:

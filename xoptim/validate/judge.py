@@ -342,4 +342,4 @@ class Judge:
     def _is_hopeless(self, run: RunReport, comparison: Comparison) -> bool:
         """Whether rounding alone moves an output as much as it differs, but by too much to accept that."""
         noise = run.noise.get(comparison.output)
-        return noise is not None and noise.explains
+        return noise is not None and noise.explains and comparison.output not in run.refuted

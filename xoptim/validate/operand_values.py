@@ -24,9 +24,9 @@ _FEW: Final = 4  # elements that get another value alone
 def alternatives(kind: ValueKind, element: int, usual: np.ndarray, bounds: Sequence[int] = ()) -> Iterator[np.ndarray]:
     """Other values for an input, as different from ``usual`` as a model may accept; ``bounds`` are numbers to try as well."""
     if element == TensorProto.BOOL:
-        yield ~usual
+        yield np.asarray(~usual)
         return
-    for numbers in (*_alternatives(kind, element, usual), *(np.full(usual.shape, bound) for bound in bounds)):
+    for numbers in (*(np.full(usual.shape, bound) for bound in bounds), *_alternatives(kind, element, usual)):
         yield np.asarray(numbers).astype(numpy_dtype(element))
 
 

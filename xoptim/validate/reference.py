@@ -64,6 +64,7 @@ class Search:
         self.skipped: list[SkippedRun] = []
         self.unreached: list[str] = []
         self.is_short = False
+        self._ones: list[Sizes] = []
 
     @property
     def chosen(self) -> Iterable[str]:
@@ -107,7 +108,7 @@ class Search:
         sizes = found[0].sizes
         if self._objection(sizes):
             return
-        further = Further(self._feeding, partial(self._probe_plan, sizes), self._settings())
+        further = Further(self._feeding, partial(self._probe_plan, sizes), self._ones, self._settings())
         further.overridden(found)
         further.free(found)
         work = self._work.of(sizes)
@@ -136,7 +137,8 @@ class Search:
             if run is not None:
                 tried.append(run.sizes)
                 found.append(run)
-        for wanted in (*([sizes] for sizes in ends.ones()), ends.empty()):
+        self._ones = list(ends.ones())
+        for wanted in (*([sizes] for sizes in self._ones), ends.empty()):
             allowed = (sizes for sizes in wanted if sizes not in tried and not self._objection(sizes))
             made = next(filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None)
             if made is not None:

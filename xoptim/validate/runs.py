@@ -32,9 +32,9 @@ FeedSource: TypeAlias = Literal[
 ]  # fmt: skip
 """``overridden``: random values, and others than the stored ones for initializers that a caller may override; ``wide``: random
 ones, zeros and large numbers among them; ``odd``: NaN and infinities among them; ``free``: any numbers, also where a reader of
-an input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different numbers; ``tiny`` and ``offset``: numbers close
-to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes
-and targets; ``branches``: values that reach a branch which no run before had reached."""
+an input prefers some; ``far``: numbers of many magnitudes; ``ties``: few different numbers; ``tiny`` and ``offset``: numbers
+close to 0, and close to each other; ``level``: one number everywhere; ``operands``: other bounds, axes and targets;
+``branches``: values that reach a branch which no run before had reached."""
 
 
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
