@@ -159,7 +159,7 @@ class Comparison:
     index: tuple[int, ...] = ()  # position of the element that breaks the rule most, or, within the rule, differs most
     mismatches: int = 0  # number of elements that break the rule
     count: int = 0  # number of elements compared
-    judged: int = 0  # number of these whose reference is a number, or an infinity, that is compared
+    judged: int = 0  # number of these whose reference is finite
     tolerance: Tolerance | None = None  # rtol and atol of the rule; ``None`` when it does not apply
     finite: bool = True  # whether the reference has a finite element, or nothing to be finite
     # The differences by the magnitude of the reference (`ErrorBin`), for floating-point numbers that differ
@@ -284,7 +284,7 @@ def _compare_floats(
     limit, differs = _largest_measured(e.dtype), not np.array_equal(e, a)
     for start, error, magnitude, excess in _chunks(e, a, floor, limits.rtol, rules):
         finite = np.isfinite(magnitude)
-        judged += int(np.count_nonzero(finite if rules.only_finite else ~np.isnan(magnitude)))
+        judged += int(np.count_nonzero(finite))
         finite_seen = finite_seen or bool(finite.any())
         max_abs = max(max_abs, float(np.max(error, initial=0.0, where=np.isfinite(error))))
         largest = max(largest, float(np.max(magnitude, initial=0.0, where=finite)))

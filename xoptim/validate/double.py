@@ -113,8 +113,10 @@ def _is_round(array: np.ndarray) -> bool:
     return bool(np.all(~np.isfinite(wide) | ((scaled == np.rint(scaled)) & (scaled < 2.0**_DIGITS))))
 
 
-def _key(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
-    return array.dtype.str, array.shape, array.tobytes()
+def _key(array: np.ndarray) -> tuple[str, int, int, int]:
+    """What equal arrays have in common, also after a transposition: the sum and the exclusive or of their bits."""
+    pattern = np.ascontiguousarray(array).reshape(-1).view(np.dtype(f"u{array.dtype.itemsize}"))
+    return array.dtype.str, array.size, int(pattern.sum(dtype=np.uint64)), int(np.bitwise_xor.reduce(pattern, initial=0))
 
 
 def _constants(model: onnx.ModelProto, base_dir: Path | None) -> Iterator[tuple[str, np.ndarray]]:
@@ -261,6 +263,13 @@ def _attributes(*names: str) -> str:
 
 
 _ZERO_ONE: Final = _number("zero", 0.0) + _number("one", 1.0)
+_SNAPPED: Final = (
+    _number("sixty", 60.0)
+    + _number("least", 1e-7)
+    + "al = Mul(alpha, sixty) ar = Round(al) ad = Sub(al, ar) aa = Abs(ad) near = Less(aa, least) aq = Div(ar, sixty)"
+    + " slope = Where(near, aq, alpha) "
+)
+"""A slope of a sixth, rounded to 32 bits in an attribute, is a sixth: HardSwish computes with that."""
 _HALF: Final = _number("half", 0.5) + _number("one", 1.0)
 _TANH_GELU: Final = (
     _HALF + _number("c", 0.044715) + _number("r", 0.7978845608028654)
@@ -317,7 +326,10 @@ _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
     "HardSigmoid": (
         "HardSigmoid <alpha: float = 0.2, beta: float = 0.5> (x) => (y)",
         lambda: (
-            _attributes("alpha", "beta") + _ZERO_ONE + "m = Mul(x, alpha) a = Add(m, beta) l = Max(a, zero) y = Min(l, one)"
+            _attributes("alpha", "beta")
+            + _ZERO_ONE
+            + _SNAPPED
+            + "m = Mul(x, slope) a = Add(m, beta) l = Max(a, zero) y = Min(l, one)"
         ),
     ),
     "ThresholdedRelu": (

@@ -22,6 +22,8 @@ _WIDE_INTEGER: Final = 1 << 11  # the same where values are wide; more may be th
 _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)  # factors; larger ones overflow in too many models
 _MANTISSA: Final = 24  # bits of a float, which holds smaller integers only
 _DECADES: Final = 4.0  # powers of ten over which numbers of many magnitudes are spread
+_NEAR: Final = 1 / 3  # of the numbers that have many magnitudes are next to landmarks
+_NOT_ZERO: Final = 0.95  # of them are not 0
 _AROUND: Final = np.array([1.0, -1.0, 1.5, 0.5, 2.0, 1.001])
 """Factors of numbers next to a landmark."""
 _FEW_COLUMNS: Final = 4  # elements of a row that has room for other numbers beside a landmark
@@ -291,12 +293,13 @@ def _with_odd(numbers: np.ndarray, element: int, rng: np.random.Generator, style
 
 
 def _scattered(numbers: np.ndarray, element: int, rng: np.random.Generator, style: Style) -> np.ndarray:
-    """Numbers of many magnitudes, a third of them next to landmarks, of either sign."""
+    """Numbers of many magnitudes, a third of them next to landmarks, of either sign, and zeros."""
     largest = float(ml_dtypes.finfo(numpy_dtype(element)).max)  # type: ignore[no-untyped-call]
     scattered = numbers * 10.0 ** rng.uniform(-_DECADES, _DECADES, numbers.shape)
     known = np.array([n for n in style.landmarks if abs(n) <= largest / 4] or [1.0])
     near = known[rng.integers(0, known.size, numbers.shape)] * _AROUND[rng.integers(0, _AROUND.size, numbers.shape)]
-    found = np.where(rng.random(numbers.shape) < 1 / 3, near, scattered)
+    drawn = rng.random(numbers.shape)
+    found = np.where(drawn < _NEAR, near, np.where(drawn > _NOT_ZERO, 0.0, scattered))
     return np.asarray(np.clip(found, -largest / 2, largest / 2))
 
 

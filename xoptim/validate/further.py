@@ -146,11 +146,11 @@ class Further:
         feeding = self._feeding
         times = _TIMES if is_tiny else 1
         plans: list[Planning] = []
-        if feeding.may_be_wide and (is_tiny or any(model.has_any(_UNEVEN) for model in models)):
+        if feeding.may_be_wide and is_tiny:
             plans += [feeding.styled("wide", Style(numbers="wide"))] * times
-        if feeding.may_be_wide:
+        if feeding.may_be_wide and (is_tiny or any(model.has_any(_UNEVEN) for model in models)):
             plans += [feeding.styled("far", Style(numbers="far"))] * times
-        if feeding.random and (is_tiny or any(model.has_any(_TYING) for model in models)):
+        if (feeding.may_be_wide or is_tiny) and any(is_tiny or model.has_any(_TYING) for model in models):
             plans += [feeding.styled("ties", Style(numbers="ties"))] * times
         if is_tiny and feeding.random:
             plans += [feeding.plan] * times + [feeding.styled("free", Style())] * times

@@ -14,6 +14,7 @@ from xoptim.facts.protos import inner_graphs
 from xoptim.validate.arbiter import Arbiter, Finding
 from xoptim.validate.compare import Comparison, ComparisonRules, ErrorBin, add_bins, compare_values, explains
 from xoptim.validate.errors import LoadError, RunError
+from xoptim.validate.further import TINY
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import Located, ModelLike, read_proto
@@ -22,6 +23,7 @@ from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, 
 from xoptim.validate.runs import ReferenceRun, RunPlan
 from xoptim.validate.runtime import under_optimizations
 from xoptim.validate.session import Port, Session, Value
+from xoptim.validate.work import weight_bytes
 
 _DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
@@ -31,7 +33,8 @@ _OVERFLOWING: Final = ("wide", "far", "level", "branches")
 """Sources of values so large that results may overflow, which depends on the order of operations."""
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _MOST_ARBITRATED: Final = 3  # runs that are repeated in double
-_SECONDS: Final = 2.0  # a run of more is not repeated
+_WORK: Final = 1 << 28  # operations; a run of more is repeated only if it breaks the rule
+_LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
 _HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
 Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
 """Inputs and outputs of a model."""
@@ -44,10 +47,12 @@ def judge(
     base_dir: Path | None = None,
     *,
     is_part: bool = False,
+    other: Located | None = None,
 ) -> ValidationReport:
     """Compare a model, its external data in ``base_dir``, with runs of the original.
 
-    ``is_part``: whether the models are sections of others, whose interior results may hold infinities and NaN.
+    ``other`` is the model as it was read, if it was. ``is_part``: whether the models are sections of others, whose interior
+    results may hold infinities and NaN.
     """
     judging = Judge(options)
     judging.skipped = reference.skipped
@@ -67,7 +72,7 @@ def judge(
             where = _where(run.sizes) + _values(run)
             return judging.report("different", f"onnxruntime cannot run the optimized model{where}: {error}")
     if not is_part:
-        judging.arbitrate(reference, optimized, base_dir, candidate)
+        judging.arbitrate(reference, candidate, other or Located(*read_proto(optimized, base_dir)))
     del candidate  # frees its weights before the verdict loads further sessions
     report = judging.verdict(reference, is_part)
     if report.ok and options.is_thorough and reference.is_short:
@@ -154,9 +159,9 @@ def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[s
 def hollow_reason(hollow: Sequence[str], count: int) -> str:
     """Why outputs without a compared element are no evidence, of ``count`` in all."""
     if len(hollow) == count:
-        return "in no run did an output of the original hold a number to compare; give values with --feeds"
+        return "in no run did an output of the original hold a finite number to compare; give values with --feeds"
     names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")
-    return f"in no run did output {names} of the original hold a number to compare; give values with --feeds"
+    return f"in no run did output {names} of the original hold a finite number to compare; give values with --feeds"
 
 
 def _largest_ulp(run: RunReport) -> float:
@@ -215,13 +220,12 @@ class Judge:
             skipped=self.skipped,
         )
 
-    def arbitrate(self, reference: Reference, optimized: ModelLike, base_dir: Path | None, candidate: Session) -> None:
+    def arbitrate(self, reference: Reference, candidate: Session, other: Located) -> None:
         """Look at the differences of some runs in double, where that is possible; see `xoptim.validate.arbiter`."""
         chosen = self._doubtful(reference)
         if not chosen:
             return
         try:
-            other = Located(*read_proto(optimized, base_dir))
             settings = replace(reference.settings, providers=("cpu",))
             arbiter = Arbiter(Located(reference.proto, reference.base_dir), other, settings)
             for index in chosen:
@@ -236,11 +240,13 @@ class Judge:
         if not self._options.considers_noise or self._options.exactness == "approximate":
             return []
         runs = [index for index, run in enumerate(self.runs) if _largest_ulp(run) > _SUSPICIOUS]
-        runs = [index for index in runs if reference.runs[index].seconds <= _SECONDS]
         broken = [index for index in runs if not self.runs[index].is_accepted()]
-        cheapest = sorted(runs, key=lambda index: reference.runs[index].seconds)[:1]
-        largest = sorted(runs, key=self._by_difference)[-1:] if reference.is_short else []
-        return list(dict.fromkeys((*broken[:_MOST_ARBITRATED], *cheapest, *largest)))
+        is_light = weight_bytes(reference.proto) <= _LIGHT
+        usual = [index for index in runs if is_light and reference.runs[index].work <= _WORK]
+        cheapest = [index for index in usual if not self.runs[index].is_probe] or usual
+        largest = [index for index in usual if reference.runs[index].work <= TINY]
+        chosen = (*broken[:_MOST_ARBITRATED], *cheapest[:1], *sorted(largest, key=self._by_difference)[-1:])
+        return list(dict.fromkeys(chosen))
 
     def _by_difference(self, index: int) -> float:
         return _largest_ulp(self.runs[index])
@@ -291,6 +297,8 @@ class Judge:
             return self.report("not validated", hollow_reason(hollow, len(reference.outputs)), "evidence")
         self._notes += [] if is_part else rounding_note(self.runs)
         self._notes += [f"never ran: {text}" for text in reference.unreached]
+        if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
+            self._notes.append("no output held an element")
         if self.skipped:
             most = max(self.skipped, key=lambda each: sum(each.dims.values()))
             count = f"{len(self.skipped)} of {len(self.runs) + len(self.skipped)} runs"

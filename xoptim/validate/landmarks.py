@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, numpy_helper
 
-from xoptim.facts.protos import every_node, fed_inputs, inner_graphs, is_external, proto_reads
+from xoptim.facts.protos import every_node, fed_inputs, is_external, own_graphs, proto_reads
 
 _FEW: Final = 16  # elements of a constant that is read
 _MOST: Final = 12  # numbers of two models
@@ -50,6 +50,8 @@ NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
     onnx.TensorProto.FLOAT: (2**24,),
 }
 """The largest integer up to which types hold all others."""
+_INDEXING: Final = frozenset(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "RotaryEmbedding"))
+_OWNERS: Final = ("If", "Loop", "Scan", "SequenceMap")
 _MEASURING: Final = frozenset(("Shape", "Size"))
 
 
@@ -60,6 +62,8 @@ class Landmarks(NamedTuple):
     floats: tuple[float, ...] = ()
     integers: tuple[float, ...] = ()
     words: tuple[str, ...] = ()
+    is_new: bool = False
+    """Whether the other model has a bound, or an indexed table of a length, that the original lacks."""
 
 
 def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -> Landmarks:
@@ -71,7 +75,14 @@ def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -
     numbers = dict.fromkeys(bound.number for bound in (*changed, *common))
     floats, integers = ([bound.number for bound in changed if bound.is_float == wanted] for wanted in (True, False))
     words = dict.fromkeys(word for model in (original, other) if model is not None for word in _words(model))
-    return Landmarks(tuple(numbers)[:_MOST], tuple(floats[:_MOST]), tuple(integers[:_MOST]), tuple(words)[:_MOST])
+    is_new = bool(its - mine) or (other is not None and bool(_lengths(other) - _lengths(original)))
+    return Landmarks(tuple(numbers)[:_MOST], tuple(floats[:_MOST]), tuple(integers[:_MOST]), tuple(words)[:_MOST], is_new)
+
+
+def _lengths(model: onnx.ModelProto) -> set[int]:
+    """The lengths of the axes of stored tables that are indexed."""
+    tables = {node.input[0] for node in _nodes(model) if node.op_type in _INDEXING and node.input}
+    return {length for tensor in model.graph.initializer if tensor.name in tables for length in tensor.dims}
 
 
 class _Bound(NamedTuple):
@@ -117,13 +128,12 @@ def _nodes(model: onnx.ModelProto) -> Iterator[NodeProto]:
 
 def _constants(model: onnx.ModelProto) -> dict[str, list[_Bound]]:
     """The elements of small numeric constants, by name."""
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
-    for graph in inner_graphs(list(_nodes(model))):
-        tensors |= {tensor.name: tensor for tensor in graph.initializer}
-    found = {name: _elements(tensor) for name, tensor in tensors.items()}
+    found = {tensor.name: _elements(tensor) for tensor in model.graph.initializer}
     for node in _nodes(model):
         if node.op_type == "Constant" and node.attribute:
             found[node.output[0]] = _stored(node.attribute[0])
+        elif node.op_type in _OWNERS:
+            found |= {tensor.name: _elements(tensor) for graph in own_graphs(node) for tensor in graph.initializer}
     return found
 
 

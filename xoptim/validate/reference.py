@@ -1,6 +1,5 @@
 """Runs of the original, on given values or on sizes and values that a search within a budget finds it to accept."""
 
-import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -54,13 +53,14 @@ class Search:
         self._processor = _on_processor(model, base_dir, options) if self._is_on_gpu else None
         self._model = model
         self._sized = SizedModel(model, base_dir)
-        self._other_sized = None if other is None else SizedModel(other, options.optimized_dir)
         self._need = MemoryNeed(self._sized, options.memory_limit)
         self._work = Work(self._sized)
         self._budget = RunBudget(options.budget)
         self._deadline = time.perf_counter() + options.time_limit
         self._options = options
         self._feeding = Feeding(model, options, other)
+        self._other = other
+        self._other_sized: SizedModel | None = None
         self.skipped: list[SkippedRun] = []
         self.unreached: list[str] = []
         self.is_short = False
@@ -115,7 +115,7 @@ class Search:
         self.is_short = work <= SHORT
         if not self.is_short or not self._options.is_by_type:
             return
-        models = [model for model in (self._sized, self._other_sized) if model is not None]
+        models = [self._sized, *self._others()]
         further.other_numbers(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
         further.operands(found)
         self.unreached = further.branches(found, self._base_dir)
@@ -123,13 +123,21 @@ class Search:
     def _probe_plan(self, sizes: Sizes, run: int, plan: Planning) -> ReferenceRun | None:
         return self._probe(sizes, run, plan)
 
+    def _others(self) -> list[SizedModel]:
+        """The other model, if it has bounds that the original lacks: it takes time to infer its shapes."""
+        if self._other is None or not self._feeding.landmarks.is_new:
+            return []
+        if self._other_sized is None:
+            self._other_sized = SizedModel(self._other, self._options.optimized_dir)
+        return [self._other_sized]
+
     def _settings(self) -> SessionSettings:
         return replace(self._options.settings, providers=("cpu",))
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
         """Add runs with a long axis each, with axes of 1, and with an empty one, if the original and the budget allow them."""
         feeding = self._feeding
-        models = [model for model in (self._sized, self._other_sized) if model is not None]
+        models = [self._sized, *self._others()]
         ends = Ends(feeding.specs, models, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
         tried = [run.sizes for run in found]
         for rungs in ends.large():
@@ -165,9 +173,8 @@ class Search:
         return best
 
     def _affordable(self, ends: Ends, rung: Sequence[Sizes]) -> Iterator[Sizes]:
-        """The assignments that do not cost too much when they are asked for, some of them with a smaller batch."""
-        for sizes in rung:
-            yield from itertools.islice((each for each in (sizes, ends.single(sizes)) if not self._objection(each)), 1)
+        """The assignments with a batch of one that do not cost too much when they are asked for."""
+        yield from (single for single in map(ends.single, rung) if not self._objection(single))
 
     def _objection(self, sizes: Sizes) -> str:
         work = self._work.of(sizes)
@@ -211,8 +218,9 @@ class Search:
                 values = (plan or self._feeding.plan)(sizes, run, gentle)
                 self._check_on_processor(values)
                 made = run_plan(self._session, values, self._budget.limit if is_probe else self._budget.patience)
-                self._budget.charge(self._work.of(sizes), made.seconds)
-                found.append(self._store.keep(made))
+                work = self._work.of(sizes)
+                self._budget.charge(work, made.seconds)
+                found.append(self._store.keep(replace(made, work=work)))
                 return
             except (FeedError, RunError) as error:
                 failures.append(type(error)(str(error)))  # the frames of the traceback would keep the memory of the session

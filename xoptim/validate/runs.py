@@ -65,6 +65,7 @@ class ReferenceRun(RunPlan):
     seconds: float
     is_probe: bool = False
     refused: Sizes = field(default_factory=dict)  # sizes that were preferred, with which the model does not run
+    work: int = 0  # operations, as far as they are known
 
 
 class ResultStore:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -24,7 +23,7 @@ from xoptim.system.machine import available_memory
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.judge import Judge, compare_signatures, hollow_outputs, hollow_reason, judge
 from xoptim.validate.options import ValidationOptions
-from xoptim.validate.protos import ModelLike, read_proto
+from xoptim.validate.protos import Located, ModelLike, read_proto
 from xoptim.validate.reference import Reference, read_original, run_reference
 from xoptim.validate.report import RunReport, ValidationReport, rounding_note
 from xoptim.validate.runs import ReferenceRun, RunPlan, planned_batches, run_plan
@@ -33,6 +32,10 @@ from xoptim.validate.sized import SizedModel, quietly
 from xoptim.validate.work import COPIES, MemoryNeed, fits_into_memory, is_mapped, size_text
 
 _LEAST_IR_VERSION = 4  # before, initializers had to be inputs too
+
+
+_Pair: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
+"""A model, and the folder of its external data."""
 
 
 class Cut(NamedTuple):
@@ -157,9 +160,6 @@ class Pieces:
         return model
 
 
-Located: TypeAlias = tuple[onnx.ModelProto, "Path | None"]
-"""A model, and the folder of its external data."""
-
 _SHARE: Final = 2 * COPIES  # of the memory that is free, the part for the stored weights of a section
 _MOST_BATCHES: Final = 8  # attempts to find values on which the original runs
 
@@ -183,7 +183,7 @@ class _Run:
         )
 
 
-def judge_in_sections(original: Located, optimized: Located, options: ValidationOptions) -> ValidationReport:
+def judge_in_sections(original: _Pair, optimized: _Pair, options: ValidationOptions) -> ValidationReport:
     """Compare a model with the original, section by section; ``memory_limit`` bounds the weights of a section.
 
     Tries the sizes of `xoptim.validate.validate`, without the extremes. Raises the errors of `run_reference`.
@@ -355,35 +355,34 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
     refuse = Judge(options).report
     try:
         proto, base_dir = read_original(original, options)
-        options = _assuming(options, proto, optimized)
+        other = _read(optimized, options)
+        options = _assuming(options, proto, other)
         in_sections = options.sections
         if in_sections is None:
             in_sections = not fits_into_memory(proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES)
         if in_sections:
-            other, other_dir = read_proto(optimized, options.optimized_dir)
-            return judge_in_sections((proto, base_dir), (other, other_dir), options)
-        reference = run_reference(original, options, proto, _read(optimized, options))
+            return judge_in_sections((proto, base_dir), read_proto(optimized, options.optimized_dir), options)
+        reference = run_reference(original, options, proto, None if other is None else other.proto)
     except ChoiceError:
         raise
     except LoadError as error:
         return refuse("not validated", f"onnxruntime cannot load the original: {error}", "load")
     except (FeedError, RunError) as error:
         return refuse("not validated", f"onnxruntime cannot run the original: {error}", "run")
-    return judge(reference, optimized, options, options.optimized_dir)
+    return judge(reference, optimized, options, options.optimized_dir, other=other)
 
 
-def _read(model: ModelLike, options: ValidationOptions) -> onnx.ModelProto | None:
-    """The protobuf of the optimized model; ``None`` when it cannot be read, which the report of the comparison tells."""
+def _read(model: ModelLike, options: ValidationOptions) -> Located | None:
+    """The optimized model; ``None`` when it cannot be read, which the report of the comparison tells."""
     try:
-        return read_proto(model, options.optimized_dir)[0]
+        return Located(*read_proto(model, options.optimized_dir))
     except ModelError:
         return None
 
 
-def _assuming(options: ValidationOptions, original: onnx.ModelProto, optimized: ModelLike) -> ValidationOptions:
+def _assuming(options: ValidationOptions, original: onnx.ModelProto, optimized: Located | None) -> ValidationOptions:
     """The options, with what was assumed of the optimized model."""
     check_fit(Assumptions.of(options.assume), original)
-    with suppress(ModelError):  # the report tells that it cannot be read
-        known = noted(read_proto(optimized, options.optimized_dir)[0])
-        return replace(options, assume=(*options.assume, *known.texts))
-    return options
+    if optimized is None:
+        return options
+    return replace(options, assume=(*options.assume, *noted(optimized.proto).texts))

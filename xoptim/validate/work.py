@@ -227,6 +227,7 @@ class Work:
         self._model = model
         self._kinds: dict[tuple[object, ...], tuple[Node, list[Info], list[Info], Shape]] = {}
         self._counts: dict[tuple[object, ...], int] = {}
+        self._found: dict[tuple[tuple[str, int], ...], int] = {}
         for node, times in _nodes(model.graph, ()) if model.graph is not None else ():
             self._add(node, times)
 
@@ -240,8 +241,12 @@ class Work:
 
     def of(self, sizes: Mapping[str, int]) -> int:
         """The work of a run with these sizes of the open dimensions; an unknown axis is as long as the longest of them."""
-        sizing = self._model.at(sizes, max(sizes.values(), default=1))
-        return sum(count * self._of(sizing, *self._kinds[key]) for key, count in self._counts.items())
+        asked = tuple(sorted(sizes.items()))
+        if asked not in self._found:
+            sizing = self._model.at(sizes, max(sizes.values(), default=1))
+            parts = (count * self._of(sizing, *self._kinds[key]) for key, count in self._counts.items())
+            self._found[asked] = sum(parts)
+        return self._found[asked]
 
     def _of(self, sizing: Sizing, node: Node, operands: list[Info], results: list[Info], times: Shape) -> int:
         read, written = ([sizing.shape(info) for info in infos] for infos in (operands, results))
