@@ -55,7 +55,11 @@ def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, part: int, caplo
     names = {cls.name() for cls in patterns if issubclass(cls, PatternOptimization)}
     assert len({each.pattern for each in found}) > 0.9 * len(names)
     wrong = [(each.name, each.status, each.reason) for each in found if each.status != "equal"]
-    assert all("Could not find an implementation" in reason for _, _, reason in wrong), wrong
+    # The result of ConcatEmpty is empty whatever is fed.
+    reasons = {
+        name: ("finite" if name.endswith("_ConcatEmpty") else "Could not find an implementation") for name, _, _ in wrong
+    }
+    assert all(reasons[name] in reason for name, _, reason in wrong), wrong
 
 
 def test_a_wrong_rewrite_is_noticed(tmp_path: Path) -> None:

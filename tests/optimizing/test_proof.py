@@ -52,7 +52,7 @@ def test_proved(caplog: pytest.LogCaptureFixture) -> None:
     (validation,) = reports[0].validation
     assert validation.ok
     assert validation.providers == ("cpu",)
-    assert len(validation.runs) == 4
+    assert {"random", "wide", "odd"} <= {run.source for run in validation.runs}
     assert reports[0].left_out == ()
     assert caplog.messages == []
 
@@ -153,7 +153,7 @@ def test_verify() -> None:
     wrong = optimize(parse(MODEL), patterns=WrongReluPattern)
     assert verify(parse(MODEL), wrong).status == "different"
     assert verify(parse(MODEL), wrong, ValidationOptions(atol=1e9, rtol=0)).ok
-    assert [dict(run.dims) for run in verify(parse(MODEL), wrong, dims={"N": 1}).runs] == [{"N": 1}] * 3
+    assert {run.dims["N"] for run in verify(parse(MODEL), wrong, dims={"N": 1}).runs} == {1}
     with pytest.raises(xoptim.ModelError, match="No such file"):
         verify("nowhere.onnx", parse(MODEL))
 

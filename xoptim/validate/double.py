@@ -265,7 +265,7 @@ def _attributes(*names: str) -> str:
 _ZERO_ONE: Final = _number("zero", 0.0) + _number("one", 1.0)
 _SNAPPED: Final = (
     _number("sixty", 60.0)
-    + _number("least", 1e-7)
+    + _number("least", 1e-5)
     + "al = Mul(alpha, sixty) ar = Round(al) ad = Sub(al, ar) aa = Abs(ad) near = Less(aa, least) aq = Div(ar, sixty)"
     + " slope = Where(near, aq, alpha) "
 )

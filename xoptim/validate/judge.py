@@ -32,7 +32,8 @@ _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUn
 _OVERFLOWING: Final = ("wide", "far", "level", "branches")
 """Sources of values so large that results may overflow, which depends on the order of operations."""
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
-_MOST_ARBITRATED: Final = 3  # runs that are repeated in double
+_MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
+_MOST_TINY: Final = 32  # the same of a model that runs in next to no time
 _WORK: Final = 1 << 28  # operations; a run of more is repeated only if it breaks the rule
 _LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
 _HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
@@ -245,7 +246,8 @@ class Judge:
         usual = [index for index in runs if is_light and reference.runs[index].work <= _WORK]
         cheapest = [index for index in usual if not self.runs[index].is_probe] or usual
         largest = [index for index in usual if reference.runs[index].work <= TINY]
-        chosen = (*broken[:_MOST_ARBITRATED], *cheapest[:1], *sorted(largest, key=self._by_difference)[-1:])
+        most = _MOST_TINY if largest else _MOST_ARBITRATED
+        chosen = (*broken[:most], *cheapest[:1], *sorted(largest, key=self._by_difference)[-1:])
         return list(dict.fromkeys(chosen))
 
     def _by_difference(self, index: int) -> float:

@@ -110,13 +110,17 @@ class Search:
             return
         further = Further(self._feeding, partial(self._probe_plan, sizes), self._ones, self._settings())
         further.overridden(found)
-        further.free(found)
+        if not self._feeding.random:
+            return
+        if self._options.exactness != "approximate":  # which errs more where numbers are not moderate
+            further.free(found)
         work = self._work.of(sizes)
         self.is_short = work <= SHORT
         if not self.is_short or not self._options.is_by_type:
             return
         models = [self._sized, *self._others()]
-        further.other_numbers(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
+        if self._options.exactness != "approximate":
+            further.other_numbers(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
         further.operands(found)
         self.unreached = further.branches(found, self._base_dir)
 

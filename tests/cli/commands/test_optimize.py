@@ -208,7 +208,7 @@ REPORT_KEYS = {
     "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",
     "cause", "sections", "skipped",
 }  # fmt: skip
-RUN_KEYS = {"source", "dims", "seed", "original_seconds", "optimized_seconds", "outputs", "noise"}
+RUN_KEYS = {"settled", "source", "dims", "seed", "original_seconds", "optimized_seconds", "outputs", "noise"}
 
 
 def test_json(xopt: Xopt) -> None:
@@ -228,7 +228,7 @@ def test_json(xopt: Xopt) -> None:
     (report,) = summary["validation"]
     assert report.keys() == REPORT_KEYS
     assert (report["status"], report["providers"]) == ("equal", ["cpu"])
-    assert len(report["runs"]) == 6
+    assert len(report["runs"]) >= 6
     assert all(run.keys() == RUN_KEYS and run["dims"].keys() == {"a", "b"} for run in report["runs"])
     assert report["runs"][0]["dims"] != report["runs"][1]["dims"]
 
@@ -245,7 +245,7 @@ def test_json_of_odd_numbers(xopt: Xopt) -> None:
     """Infinities and NaN are not JSON, so they are text."""
     write("agraph (float[n] x) => (float[n] y, float[n] z) <float z0 = {0}> { d = Div(x, z0) y = Sub(d, d) z = Relu(x) }")
     outcome = xopt("model.onnx", "--json")
-    assert outcome.code == 0
+    assert outcome.code == 3  # y is NaN whatever is fed
 
     def fail(text: str) -> None:
         raise AssertionError(text)
@@ -289,7 +289,7 @@ def test_summary(xopt: Xopt) -> None:
     assert " ".join(rows["patterns"]) == "patterns TransposeTranspose 1"
     assert re.fullmatch(r"size +\d+ B → \d+ B", " ".join(rows["size"]))
     assert re.fullmatch(r"time loading \d+\.\d\d s, optimizing \d+\.\d\d s, validating \d+\.\d\d s", " ".join(rows["time"]))
-    assert " ".join(rows["validation"]) == "validation cpu: equal: 1 output in 6 runs, no difference"
+    assert re.fullmatch(r"validation cpu: equal: 1 output in \d+ runs, no difference", " ".join(rows["validation"]))
     assert " ".join(rows["tolerance"]) == "tolerance rtol 0, atol 0 (patterns used are exact)"
     assert rows["written"] == ["written", "model.opt.onnx"]
 
