@@ -82,6 +82,13 @@ def _array_in_double(tensor: TensorProto, base_dir: Path | None, narrow: int) ->
 
 def narrow_type(model: onnx.ModelProto) -> int | None:
     """The one type below double in which a model computes, ``None`` if there are several or none."""
+    found = used_types(model)
+    narrow = [element for element in NARROW if element in found]
+    return narrow[0] if len(narrow) == 1 else None
+
+
+def used_types(model: onnx.ModelProto) -> set[int]:
+    """The element types that a model declares, stores, or converts to."""
     found = {tensor.data_type for tensor in model.graph.initializer}
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         found.add(value.type.tensor_type.elem_type)
@@ -91,8 +98,7 @@ def narrow_type(model: onnx.ModelProto) -> int | None:
                 found.add(attribute.t.data_type)
             elif attribute.name in _TYPED:
                 found.add(attribute.i)
-    narrow = [element for element in NARROW if element in found]
-    return narrow[0] if len(narrow) == 1 else None
+    return found
 
 
 def own_constants(model: Located, other: Located) -> dict[str, np.ndarray]:
