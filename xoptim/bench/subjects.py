@@ -19,7 +19,7 @@ from xoptim.graph.assumed import noted
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
-from xoptim.system.machine import resident_size
+from xoptim.system.machine import resident_size, start_python
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
@@ -45,11 +45,13 @@ def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, 
     Raises `LoadError` when onnxruntime cannot load or run the model.
     """
     task = pickle.dumps((model, settings, dict(feeds)))
-    done = subprocess.run([sys.executable, "-c", _CHILD], input=task, capture_output=True, check=False)
-    if done.returncode or not done.stdout:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+    pipe = subprocess.PIPE
+    with start_python(_CHILD, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        out, err = process.communicate(task)
+    if process.returncode or not out:
+        last = err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         raise LoadError(f"{str(model)!r} cannot be loaded in a process of its own: {last[0]}")
-    return Loading(*pickle.loads(done.stdout))
+    return Loading(*pickle.loads(out))
 
 
 def main() -> None:
