@@ -14,7 +14,7 @@ import pytest
 import xoptim
 from tests.batching.fakes import SCRIPT, files, runs, write
 from xoptim.batching import BatchError, BatchOptions, Step, running
-from xoptim.batching.running import RESULTS
+from xoptim.batching.store import RESULTS
 
 has_dask = find_spec("distributed") is not None
 needs_dask = pytest.mark.skipif(

@@ -55,7 +55,6 @@ def main(words: Sequence[str]) -> None:
     runpy.run_module("xoptim", run_name="__main__", alter_sys=True)
 
 
-# -P: no module of the current folder hides one of Python or of a package.
 # Not -m: Python warns that the package has imported the module before.
 CODE: Final = "import sys; from xoptim.batching.job import main; main(sys.argv[1:])"
 _PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
@@ -282,6 +281,7 @@ def _judged(job: Job, ended: Ended) -> Record:
             status=status,
             error=error,
             verdict=_verdict(summary["validation"]),
+            assumptions=tuple(summary.get("assumptions", ())),
             **{name: summary[name] for name in ("nodes_before", "nodes_after", "bytes_before", "bytes_after")},
         )
     except (ValueError, KeyError, TypeError):

@@ -18,7 +18,7 @@ from tests.batching.fakes import SCRIPT, files, runs, write
 from tests.cli.command import Xopt
 from tests.cli.test_progress import MOVES
 from xoptim.batching import job as process
-from xoptim.batching.running import RESULTS
+from xoptim.batching.store import RESULTS
 
 INTERRUPTIBLE = f"""
 import signal
