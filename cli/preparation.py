@@ -31,6 +31,11 @@ def assume_option() -> Any:
     return repeated(text, type=_assumption, metavar="TEXT")
 
 
+def assume_from_model_option() -> Any:
+    """The option ``--assume-from-model``."""
+    return flag("Also use the assumptions in the metadata of the model: trust its author.")
+
+
 def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
     """The assumptions of the command line, or of a settings file where they fit a model; with ``always`` only those that fit.
 

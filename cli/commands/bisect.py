@@ -12,7 +12,7 @@ from xoptim.diagnose.explanation import counted
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
 from ..files import MODEL, is_stream, output_option, writable
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
-from ..preparation import assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..validation import Comparison
@@ -23,6 +23,7 @@ class _Choices:
     output: Path | None = output_option("File for the small model (default: MODEL.bisect.onnx).")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option("cpu or cuda.")
     comparison: Comparison = field(default_factory=Comparison)
@@ -47,8 +48,10 @@ def bisect_command(model: Path, choices: _Choices) -> int:
         provider=choices.provider[0],
         opset=choices.opset,
         assume=choices.assume,
+        assume_from_model=choices.assume_from_model,
     )
-    checks = replace(choices.comparison.read(choices.provider), assume=choices.assume)
+    trusts = choices.assume_from_model
+    checks = replace(choices.comparison.read(choices.provider), assume=choices.assume, assume_from_model=trusts)
     suspect = Suspect(model, options, checks, inline=choices.inline)
     culprit = suspect.find_culprit()
     if culprit is None:

@@ -40,7 +40,13 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
         refuse_idle({"limit": "with --all"})
     chosen = rule_of(pattern, place.rewrite)
     found = explain(
-        model, chosen, choices.at, after=place.after, provider=place.provider, assume=fitting(model, choices.assume)
+        model,
+        chosen,
+        choices.at,
+        after=place.after,
+        provider=place.provider,
+        assume=fitting(model, choices.assume),
+        assume_from_model=place.assume_from_model,
     )
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:

@@ -16,7 +16,9 @@ from ..tables import Rows, open_console, print_json
 def find_command(model: Path, pattern: str, choices: PlaceChoices) -> None:
     """List where PATTERN would apply in MODEL."""
     chosen = rule_of(pattern, choices.rewrite)
-    found = find_matches(model, chosen, after=choices.after, provider=choices.provider)
+    found = find_matches(
+        model, chosen, after=choices.after, provider=choices.provider, assume_from_model=choices.assume_from_model
+    )
     if choices.as_json:
         print_json([each.to_json() for each in found])
         return

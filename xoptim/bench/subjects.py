@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import onnx
 
 from xoptim.bench.options import BenchOptions
-from xoptim.graph.assumed import noted
+from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
@@ -115,9 +115,15 @@ def _named(models: Models) -> list[tuple[str, ModelLike]]:
     return named
 
 
-def known_of(subjects: Iterable[Subject]) -> list[str]:
-    """The assumptions in the metadata of models, which the values of all hold."""
-    return [text for subject in subjects for text in noted(read_proto(subject.path)).texts]
+def known_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
+    """The assumptions that the values of all models hold: the caller's, and those in the metadata if the caller says so."""
+    texts = dict.fromkeys(options.assume)
+    for subject in subjects:
+        proto = read_proto(subject.path)
+        found = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+        report_unused(proto, found)
+        texts.update(dict.fromkeys(found.texts))
+    return list(texts)
 
 
 def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:

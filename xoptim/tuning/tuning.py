@@ -103,7 +103,12 @@ class Tuner:
         self._refuted: list[tuple[str, str]] = []
         self._proofs: dict[Recipe, Proof] = {}
         self._selection = selection(options.include)
-        rewriting = OptimizationOptions(patterns=self._selection, provider=options.provider, assume=options.assume)
+        rewriting = OptimizationOptions(
+            patterns=self._selection,
+            provider=options.provider,
+            assume=options.assume,
+            assume_from_model=options.assume_from_model,
+        )
         candidates = Candidates(source, rewriting, precision=options.precision, checks=options.checks)
         on_step("choosing values")
         self._measurement = Measurement(candidates, options.bench, Budget(options.budget))

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external, replace_items
 from xoptim.validate.compare import Comparison, ComparisonRules, ErrorBin, add_bins, compare_values, explains
@@ -308,6 +309,7 @@ class Judge:
             runs=tuple(self.runs),
             notes=tuple(self._notes),
             skipped=self.skipped,
+            assumptions=Assumptions.of(self._options.assume).texts,
         )
 
     def verdict(self, reference: Reference, is_part: bool = False) -> ValidationReport:
