@@ -10,7 +10,7 @@ from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.explanation import counted
 
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
-from ..files import MODEL, is_stream, output_option, writable
+from ..files import MODEL, default_name, is_stream, output_option, writable
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..selection import SelectionWithRules
@@ -40,7 +40,7 @@ def bisect_command(model: Path, choices: _Choices) -> int:
     refuse_idle(choices.comparison.idle(choices.provider))
     if choices.output is None and is_stream(model):
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
-    target = writable(choices.output or model.with_name(f"{model.stem}.bisect.onnx"))
+    target = writable(choices.output or default_name(model.with_name(f"{model.stem}.bisect.onnx")))
     choices = replace(choices, assume=fitting(model, choices.assume))
     options = OptimizationOptions(
         patterns=choices.selection.with_rules(),

@@ -10,7 +10,7 @@ from xoptim import ValidationOptions, report
 from xoptim.bench import BenchOptions
 
 from ..exit_codes import code_of
-from ..files import MODEL, output_option, writable
+from ..files import MODEL, default_name, output_option, writable
 from ..options import command, common, flag, provider_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
@@ -38,7 +38,7 @@ def report_command(first: Path, second: Path, choices: _Choices) -> int:
     xopt MODEL --report FILE shows each rewrite of an optimization; here, changes are found by comparing. Exit code 1 when the
     results of the models differ.
     """
-    target = writable(choices.output or second.with_name(f"{second.stem}.html"))
+    target = writable(choices.output or default_name(second.with_name(f"{second.stem}.html")))
     if target.exists() and any(target.samefile(model) for model in (first, second)):
         raise click.UsageError(f"{str(target)!r} is one of the models")
     if not choices.verify:

@@ -9,10 +9,10 @@ from xoptim import PrecisionOptions, tune
 from xoptim.bench.rounds import chosen_sizes
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
-from xoptim.tuning import TuneOptions, TuningReport
+from xoptim.tuning import TuneOptions, TuningReport, settings_path
 
 from ..exit_codes import NOT_VALIDATED
-from ..files import MODEL, output_option, target_of
+from ..files import MODEL, default_name, output_option, target_of
 from ..guard import MEMORY_BOUND
 from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
@@ -65,6 +65,7 @@ def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
     """
     refuse_idle({**choices.values.idle(), **choices.idle()})
     target = target_of(model, choices.output, choices.in_place)
+    default_name(settings_path(target))  # before the search, which takes minutes
     MEMORY_BOUND.lift_for((choices.provider,))
     choices = replace(choices, assume=fitting(model, choices.assume))
     options = TuneOptions(**common(TuneOptions, choices), **choices.values.measured(), precision=choices.bits())

@@ -254,6 +254,8 @@ def dump_application(folder: Path, application: Application) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"{_next_number(folder):05d}_{name}"
+        for suffix in _SUFFIXES:
+            _refuse_link(folder / f"{stem}{suffix}")
         for kind, model in zip(("before", "after"), models, strict=True):
             (folder / f"{stem}.{kind}.onnx").write_bytes(model.SerializeToString())
         lines = [name, "", "matched:", *map(repr, matched), "", "replacement:", *map(repr, given)]
@@ -261,6 +263,11 @@ def dump_application(folder: Path, application: Application) -> None:
         _last[folder] = stem
     except OSError as error:
         raise XoptimError(f"DUMPPATTERNS: cannot write into {str(folder)!r}: {error.strerror or error}") from error
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise XoptimError(f"DUMPPATTERNS: {str(path)!r} is a symbolic link; remove it, or name another folder")
 
 
 _last: dict[Path, str] = {}
