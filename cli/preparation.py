@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim import OptimizationOptions, Preparation, ValidationOptions, ValidationReport, XoptimError, verify
-from xoptim.api.preparing import Source, fitting_assumptions, prepared_source
+from xoptim.api.preparing import Source, assumed_of, fitting_assumptions, prepared_source
 
 from .files import is_stream
 from .options import flag, option, repeated
@@ -48,6 +48,14 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
     for reason in reasons:
         click.echo(f"xopt: warning: {reason}; it is left out", err=True)
     return tuple(kept)
+
+
+def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None:
+    """Print the assumptions in force for models, if there are any beside the default set."""
+    found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models if texts or from_model)
+    known = dict.fromkeys(text for each in found for text in each.texts)
+    if known:
+        click.echo(f"assumed: {', '.join(known)}")
 
 
 @dataclass(frozen=True)

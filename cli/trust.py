@@ -75,7 +75,7 @@ GUARDED: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("assume_from_model", "fewer_inputs", "tf32"), _is_on),
     **dict.fromkeys(("patterns", "include"), _loosens),
     **dict.fromkeys(("assume", "atol", "rtol", "ulp", "metric", "precision", "tolerance"), _always),
-    **dict.fromkeys(("dims", "feeds", "test_data", "run_limit", "validation_budget"), _always),
+    **dict.fromkeys(("dims", "drop_output", "feeds", "test_data", "run_limit", "validation_budget"), _always),
     **dict.fromkeys(("against", "max_shrink"), _always),
 }
 """Whether the value of a parameter needs trust, for those of which some do."""

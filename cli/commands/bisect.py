@@ -12,7 +12,7 @@ from xoptim.diagnose.explanation import counted
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
 from ..files import MODEL, default_name, is_stream, output_option, writable
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
-from ..preparation import assume_from_model_option, assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..validation import Comparison
@@ -54,6 +54,8 @@ def bisect_command(model: Path, choices: _Choices) -> int:
     checks = replace(choices.comparison.read(choices.provider), assume=choices.assume, assume_from_model=trusts)
     suspect = Suspect(model, options, checks, inline=choices.inline)
     culprit = suspect.find_culprit()
+    if not choices.as_json:
+        print_assumed(choices.assume, model, from_model=trusts)
     if culprit is None:
         click.echo("null" if choices.as_json else "no rewrite was found that changes a result")
         if suspect.report is not None and not suspect.report.ok:

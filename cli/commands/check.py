@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -39,10 +39,17 @@ class _Finding(NamedTuple):
     model: Path
     ok: bool
     detail: str
+    assumptions: tuple[str, ...]  # in force, beside the default set
     code: int = DIFFERENT  # the exit code, where it is not ok
 
     def __str__(self) -> str:
-        return f"{'ok' if self.ok else 'failed'}  {self.model}: {self.detail}"
+        assumed = f"; assumed: {', '.join(self.assumptions)}" if self.assumptions else ""
+        return f"{'ok' if self.ok else 'failed'}  {self.model}: {self.detail}{assumed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields but the exit code, as JSON values."""
+        found = {"model": readable(str(self.model)), "ok": self.ok, "detail": self.detail}
+        return {**found, "assumptions": list(self.assumptions)}
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
         if choices.against is not None:
             found.append(_compared(model, choices.against, choices))
     if choices.as_json:
-        print_json([{"model": readable(str(f.model)), "ok": f.ok, "detail": f.detail} for f in found])
+        print_json([each.to_json() for each in found])
     else:
         console = open_console()
         for each in found:
@@ -103,7 +110,7 @@ def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
     part = 100 * (before - after) / max(before, 1)
     detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed"
     advice = "" if part <= most or is_stream(model) else f"; run `xopt {model} --in-place`"
-    return _Finding(model, part <= most, f"{detail}{advice}")
+    return _Finding(model, part <= most, f"{detail}{advice}", builder.model.assumptions.texts)
 
 
 def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
@@ -113,7 +120,7 @@ def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
     )
     with at_revision(model, revision) as former:
         if former is None:
-            return _Finding(model, True, f"not in {revision}")
+            return _Finding(model, True, f"not in {revision}", ())
         reports = [verify(former, model, checks, providers=(provider,)) for provider in checks.providers]
     worst = next((report for report in reports if not report.ok), reports[0])
-    return _Finding(model, worst.ok, f"against {revision}: {worst.summary()}", code_of(reports))
+    return _Finding(model, worst.ok, f"against {revision}: {worst.summary()}", worst.assumptions, code_of(reports))

@@ -12,7 +12,7 @@ from xoptim import ValidationOptions, diff, diff_values
 from ..exit_codes import DIFFERENT
 from ..files import MODEL
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
-from ..preparation import assume_from_model_option, assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
 from ..tables import open_console, print_json
 from ..validation import COMPARISON, VALUES, Comparison
 
@@ -38,10 +38,14 @@ def diff_command(first: Path, second: Path, choices: _Choices) -> int:
     refuse_idle(choices.comparison.idle(choices.provider) if choices.values else unused)
     if choices.as_json:
         refuse_idle({"limit": "with --json, which has all differences"})
-    found: list[Any] = list(diff_values(first, second, _checks(first, choices)) if choices.values else diff(first, second))
+    if choices.values:
+        choices = replace(choices, assume=fitting(first, choices.assume))
+    found: list[Any] = list(diff_values(first, second, _checks(choices)) if choices.values else diff(first, second))
     if choices.as_json:
         print_json([each.to_json() for each in found])
         return DIFFERENT if found else 0
+    if choices.values:
+        print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)
     console = open_console()
     for each in found[: choices.limit]:
         console.print(f"{'first ' if choices.values and each.is_first else ''}{each}", highlight=False)
@@ -55,7 +59,6 @@ def diff_command(first: Path, second: Path, choices: _Choices) -> int:
     return DIFFERENT if found else 0
 
 
-def _checks(first: Path, choices: _Choices) -> ValidationOptions:
+def _checks(choices: _Choices) -> ValidationOptions:
     """The values and tolerances of ``--values``."""
-    choices = replace(choices, assume=fitting(first, choices.assume))
     return replace(choices.comparison.read(choices.provider), **common(ValidationOptions, choices))

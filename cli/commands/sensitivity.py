@@ -14,7 +14,7 @@ from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 
 from ..files import MODEL
 from ..options import command, json_option, option, providers_option
-from ..preparation import assume_from_model_option, assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
 from ..progress import Progress
 from ..selection import SelectionWithRules
 from ..tables import Rows, open_console, print_json
@@ -54,6 +54,7 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
     if choices.as_json:
         print_json([each.to_json() for each in found.in_order()])
     else:
+        print_assumed(options.assume, model, from_model=choices.assume_from_model)
         _print(found, precision)
 
 

@@ -84,6 +84,7 @@ def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
         ("run-limit = 1e-6", ("model.onnx",), "run-limit"),
         ("dim = 'batch=1'\nvalidation-budget = 1e-6", ("model.onnx",), "validation-budget, dim"),
         ("fewer-inputs = true", ("verify", "model.onnx", "model.onnx"), "fewer-inputs"),
+        ("drop-output = 'y'", ("model.onnx",), "drop-output"),
         ("max-shrink = 100", ("check", "model.onnx"), "max-shrink"),
         ("precision = 'int8'\ntolerance = '99%'", ("model.onnx",), "precision, tolerance"),
         ("include = ['approximate']", ("model.onnx",), "include"),

@@ -10,7 +10,11 @@ import numpy as np
 import onnx
 
 from xoptim.facts.errors import ModelError
-from xoptim.graph.assumed import fitting, recorded as recorded  # for the command
+from xoptim.graph.assumed import (
+    assumed_of as assumed_of,  # for the command
+    fitting,
+    recorded as recorded,  # for the command
+)
 from xoptim.graph.save import serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part
