@@ -75,7 +75,7 @@ class DefaultGroup(click.Group):
         texts = [each.opts[0].lstrip("-") for each in params if each.name in ignored.get(name, ())]
         if texts:
             listed = f"{', '.join(texts)} {'is' if len(texts) == 1 else 'are'} ignored"
-            click.echo(f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses the file", err=True)
+            click.echo(f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses it", err=True)
 
     def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
         """The words with the name of a command in front; raises for a name that is almost one if it ``is_checked``."""

@@ -19,11 +19,11 @@ Defaults: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 
 
 def distrust(path: Path) -> str:
-    """The reason why a settings file is not the user's own, as the end of a sentence; empty when it is."""
+    """The reason why a settings file is not the user's own, as a sentence; empty when it is."""
     root = project_root()
     if root is None or not path.parent.is_relative_to(root):
-        return "it is not in a project: a folder with .git or pyproject.toml, in which you are"
-    return "" if is_own(path) else "it belongs to another user"
+        return "the file is outside the current project, a folder with .git or pyproject.toml"
+    return "" if is_own(path) else "the file belongs to another user"
 
 
 def project_root() -> Path | None:

@@ -28,8 +28,8 @@ def test_verification_is_not_switched_off_from_elsewhere(xopt: Xopt, folder: Pat
     found = xopt("model.onnx", "--json")
     assert len(found.json["validation"]) == 1
     assert found.warnings == [
-        f"{folder / 'xoptim.toml'}: verify is ignored: it is not in a project: a folder with .git or pyproject.toml, in "
-        f"which you are; --config {folder / 'xoptim.toml'} uses the file"
+        f"{folder / 'xoptim.toml'}: verify is ignored: the file is outside the current project, a folder with .git or "
+        f"pyproject.toml; --config {folder / 'xoptim.toml'} uses it"
     ]
     assert types_in("model.opt.onnx") == ["Transpose", "Transpose", "Relu"], "the other settings count"
     assert found.json["settings_file"] == str(folder / "xoptim.toml")
@@ -60,7 +60,7 @@ def test_files_of_other_users(xopt: Xopt, folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "getuid", lambda: uid + 1, raising=False)
     found = xopt("model.onnx", "--json")
     assert len(found.json["validation"]) == 1
-    assert "verify is ignored: it belongs to another user" in found.warnings[0]
+    assert "verify is ignored: the file belongs to another user" in found.warnings[0]
 
 
 def test_a_file_that_is_named_counts(xopt: Xopt, folder: Path) -> None:
