@@ -41,7 +41,7 @@ def test_a_model_does_not_choose_how_it_is_judged(xopt: Xopt) -> None:
     outcome = xopt("verify", "a.onnx", "b.onnx")
     assert outcome.code == 3
     assert UNUSED.format("'bool(x)'") in outcome.out
-    assert "--assume 'bool(x)' states them" in outcome.out
+    assert "--assume 'bool(x)' states one" in outcome.out
     found = xopt("verify", "a.onnx", "b.onnx", "--json")
     assert found.code == 3
     assert [(each["status"], each["cause"], each["assumptions"]) for each in found.json] == [
@@ -190,3 +190,18 @@ def test_python(tmp_path: Path) -> None:
     assert infer(sizes).graph.value_info == infer(write(SIZES, "plain.onnx")).graph.value_info
     optimize_file(sizes, tmp_path / "out.onnx")
     assert (frozen(str(tmp_path / "out.onnx")), entry(tmp_path / "out.onnx")) == (False, ["n == 3"])
+
+
+def test_long_metadata_are_short_lines(xopt: Xopt) -> None:
+    write_with(SIZES, "model.onnx", "; ".join(f"n >= {i}; x{i} >= 1" for i in range(99)))
+    assert xopt("model.onnx").warnings == [UNUSED.format("'n >= 98'")], "sizes that the model lacks do not count"
+    write_with(SIZES, "model.onnx", "n >= 1" * 9999)
+    (warning,) = xopt("model.onnx").warnings
+    assert "the entry xoptim.assumptions of the metadata is ignored" in warning
+    assert len(warning) < 300
+    inputs = ", ".join(f"float[n{i}] x{i}" for i in range(20))
+    write_with(
+        f"agraph ({inputs}) => (float[n0] y) {{ y = Neg(x0) }}", "model.onnx", "; ".join(f"n{i} >= 1" for i in range(20))
+    )
+    (warning,) = xopt("model.onnx").warnings
+    assert "'n15 >= 1' and 12 more; " in warning

@@ -1,7 +1,9 @@
 """Assumptions about the sizes of a model's inputs, as dimensions that take the place of names."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import shorten
+from typing import Final
 
 import onnx
 
@@ -12,6 +14,10 @@ from xoptim.facts.protos import fed_inputs, replace_items
 from xoptim.facts.shapes import Info
 
 logger = logging.getLogger("xoptim")
+_SHOWN: Final = 8
+"""Assumptions that a line lists."""
+_LONGEST: Final = 200
+"""Characters of a text from the metadata in a line."""
 
 
 def recorded(proto: onnx.ModelProto) -> Assumptions:
@@ -25,7 +31,7 @@ def recorded(proto: onnx.ModelProto) -> Assumptions:
     try:
         return Assumptions.of(text.split("; "))
     except AssumptionError as error:
-        logger.warning("the entry %s of the metadata is ignored: %s", ENTRY, error)
+        logger.warning("the entry %s of the metadata is ignored: %s", ENTRY, shorten(str(error), _LONGEST))
         return Assumptions()
 
 
@@ -62,13 +68,14 @@ def report_unused(proto: onnx.ModelProto, known: Assumptions) -> None:
         logger.warning("%s", unused_text(left))
 
 
-def unused_text(texts: Iterable[str]) -> str:
+def unused_text(texts: Sequence[str]) -> str:
     """The line about assumptions in the metadata of a model that are not in force."""
-    listed = ", ".join(map(repr, texts))
-    return f"the assumptions in the metadata are not used: {listed}; --assume-from-model uses them"
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    listed = ", ".join(repr(shorten(text, _LONGEST)) for text in texts[:_SHOWN])
+    return f"the assumptions in the metadata are not used: {listed}{more}; --assume-from-model uses them"
 
 
-def option_of(texts: Iterable[str]) -> str:
+def option_of(texts: Sequence[str]) -> str:
     """The options of the command that assume something."""
     return " ".join(f"--assume '{text}'" for text in texts)
 

@@ -355,7 +355,7 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
         return report
     if report.status != "different" or report.faults:
         return replace(report, notes=(*report.notes, unused_text(left)))
-    reason = f"{unused_text(left)}, {option_of(left)} states them; without them: {report.reason}"
+    reason = f"{unused_text(left)}, {option_of(left[:1])} states one; without them: {report.reason}"
     return replace(report, status="not validated", reason=reason, cause="assumptions")
 
 
