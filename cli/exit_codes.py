@@ -1,6 +1,9 @@
 """Exit codes, and the exception that SIGTERM raises."""
 
+from collections.abc import Iterable
 from typing import Final
+
+from xoptim import ValidationReport
 
 DIFFERENT: Final = 1
 BAD_USAGE: Final = 2
@@ -8,6 +11,19 @@ NOT_VALIDATED: Final = 3
 INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
 UNREAD: Final = 141
 TERMINATED: Final = 143
+
+
+def code_of(reports: Iterable[ValidationReport], *, doubtful: int = DIFFERENT) -> int:
+    """The exit code of a command that compares models; ``doubtful`` where they cannot be compared.
+
+    Models that list assumptions that were not given may be equal where these hold.
+    """
+    failed = [report for report in reports if not report.ok]
+    if any(report.status == "different" for report in failed):
+        return DIFFERENT
+    if any(report.cause == "assumptions" for report in failed):
+        return NOT_VALIDATED
+    return doubtful if failed else 0
 
 
 class Terminated(BaseException):

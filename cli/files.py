@@ -95,10 +95,17 @@ def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool
         raise click.UsageError("--in-place and --output exclude each other")
     if is_stream(model) and (in_place or output is None):
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE" + (", or -o -" if streams else ""))
-    target = model if in_place else output or model.with_name(f"{model.stem}.opt.onnx")
+    target = model if in_place else output or default_name(model.with_name(f"{model.stem}.opt.onnx"))
     if not in_place and target != STANDARD_OUTPUT and target.exists() and model.exists() and target.samefile(model):
         raise click.UsageError(f"{str(target)!r} is the input; use --in-place to overwrite it")
     return writable(target, streams=streams)
+
+
+def default_name(path: Path) -> Path:
+    """The same file, whose name the user did not give; raises where it is a link, which may lead anywhere."""
+    if path.is_symlink():
+        raise click.UsageError(f"{str(path)!r} is a symbolic link; links are followed only for a name that -o FILE gives")
+    return path
 
 
 def writable(target: Path, *, streams: bool = False) -> Path:

@@ -24,6 +24,7 @@ from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, 
 from .files import readable
 from .guard import MEMORY_BOUND
 from .settings import SETTINGS, place_of, read_settings, taken_from
+from .trust import distrust, without_guarded
 
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help itself
 
@@ -54,21 +55,40 @@ class DefaultGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front where no command is named."""
-        if not ctx.resilient_parsing:  # a shell asks for completions of a line that may be half-written
-            args, settings = taken_from(args)
-            if settings is not None:
-                ctx.default_map = read_settings(settings, self.commands)
-                ctx.meta[SETTINGS] = settings
+        if ctx.resilient_parsing:  # a shell asks for completions of a line that may be half-written
+            return super().parse_args(ctx, self._named(args))
+        args, settings, is_given = taken_from(args)
+        args = self._named(args, is_checked=True)
+        if settings is not None:
+            self._use(ctx, settings, is_given, args[0] if args else "")
+        return super().parse_args(ctx, args)
+
+    def _use(self, ctx: click.Context, settings: Path, is_given: bool, name: str) -> None:
+        """Take the defaults of the commands from a file; one line names those that do not count for a command."""
+        ctx.meta[SETTINGS] = settings
+        ctx.default_map = read_settings(settings, self.commands)
+        doubt = "" if is_given else distrust(settings)
+        if not doubt:
+            return
+        ctx.default_map, ignored = without_guarded(ctx.default_map)
+        params = self.commands[name].params if name in self.commands else ()
+        texts = [each.opts[0].lstrip("-") for each in params if each.name in ignored.get(name, ())]
+        if texts:
+            listed = f"{', '.join(texts)} {'is' if len(texts) == 1 else 'are'} ignored"
+            click.echo(f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses it", err=True)
+
+    def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
+        """The words with the name of a command in front; raises for a name that is almost one if it ``is_checked``."""
         is_fast = args[:1] == [_FAST] and not Path(_FAST).exists()
         if any(word in _TUNE for word in args) and args[0] not in self.commands:
             args = ["tune", *(word for word in (args[1:] if is_fast else args) if word not in _TUNE)]
         elif is_fast:
             args = ["optimize", "--fast", *args[1:]]
         if args and args[0] not in (*self.commands, "--help", "-h", "--version"):
-            if not ctx.resilient_parsing:
+            if is_checked:
                 self._check_spelling(args[0])
             args = ["optimize", *args]
-        return super().parse_args(ctx, args)
+        return args
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in groups."""

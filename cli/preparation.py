@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim import OptimizationOptions, Preparation, ValidationOptions, ValidationReport, XoptimError, verify
-from xoptim.api.preparing import Source, fitting_assumptions, prepared_source
+from xoptim.api.preparing import Source, assumed_of, fitting_assumptions, prepared_source
 
 from .files import is_stream
 from .options import flag, option, repeated
@@ -31,6 +31,11 @@ def assume_option() -> Any:
     return repeated(text, type=_assumption, metavar="TEXT")
 
 
+def assume_from_model_option() -> Any:
+    """The option ``--assume-from-model``."""
+    return flag("Also use the assumptions in the metadata of the model: trust its author.")
+
+
 def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
     """The assumptions of the command line, or of a settings file where they fit a model; with ``always`` only those that fit.
 
@@ -43,6 +48,14 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
     for reason in reasons:
         click.echo(f"xopt: warning: {reason}; it is left out", err=True)
     return tuple(kept)
+
+
+def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None:
+    """Print the assumptions in force for models, if there are any beside the default set."""
+    found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models if texts or from_model)
+    known = dict.fromkeys(text for each in found for text in each.texts)
+    if known:
+        click.echo(f"assumed: {', '.join(known)}")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from xoptim import PatternOptimization, Query, Rewrite, UnknownPatternError, database, read_rules, resolve, select
 
 from .options import json_option, known_provider, option, provider_option, repeated
+from .preparation import assume_from_model_option
 
 
 class PatternWord(click.types.StringParamType):
@@ -120,6 +121,7 @@ class PlaceChoices:
     rewrite: tuple[str, ...] = repeated("PATTERN is a rule of FILE (repeatable).", type=RULES, metavar="FILE")
     after: str | None = option('Run these patterns first, such as "default" ("": only clean up).', type=SELECTION)
     provider: str = provider_option("Provider to optimize for.", type=known_provider, metavar="TEXT")
+    assume_from_model: bool = assume_from_model_option()
     as_json: bool = json_option()
 
 

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from xoptim.diagnose.explanation import meant
+from xoptim.validate import EXTENSIONS
 
 _FILES: Final = ("xoptim.toml", "pyproject.toml")
 SETTINGS: Final = "xopt-settings"
@@ -27,8 +28,8 @@ def place_of(error: click.ClickException) -> str:
     return f"{error.ctx.meta[SETTINGS]}: " if is_setting else ""
 
 
-def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
-    """The command line without ``--config`` and ``--no-config``, and the settings file to use.
+def taken_from(arguments: list[str]) -> tuple[list[str], Path | None, bool]:
+    """The command line without ``--config`` and ``--no-config``, the settings file to use, and whether it was named.
 
     Raises `click.UsageError` when a file is missing from ``--config``, or it does not exist.
     """
@@ -47,12 +48,12 @@ def taken_from(arguments: list[str]) -> tuple[list[str], Path | None]:
         else:
             kept.append(word)
     if wanted is None:
-        return [*kept, *rest], None if is_off else settings_file()
+        return [*kept, *rest], None if is_off else settings_file(), False
     if not wanted:
         raise click.UsageError("--config needs a file")
     if not Path(wanted).is_file():
         raise click.UsageError(f"--config {wanted!r}: there is no such file")
-    return [*kept, *rest], Path(wanted)
+    return [*kept, *rest], Path(wanted), True
 
 
 def settings_file() -> Path | None:
@@ -127,7 +128,19 @@ def _check(key: str, known: Any, path: Path, command: str = "") -> None:
 def _value(option: click.Option, value: Any, path: Path, key: str) -> Any:
     """A value in the form that an option has when it is written on the command line."""
     if option.multiple:
-        return [str(each) for each in (value if isinstance(value, list) else [value])]
+        return [_text(option, each, path) for each in (value if isinstance(value, list) else [value])]
     if isinstance(value, (list, dict)) or (option.is_flag and not isinstance(value, bool)):
         raise click.UsageError(f"{path}: {key} is {'true or false' if option.is_flag else 'one value'}, not {value!r}")
-    return value if isinstance(value, bool) else str(value)
+    return value if isinstance(value, bool) else _text(option, value, path)
+
+
+def _text(option: click.Option, value: Any, path: Path) -> str:
+    """A value as text; a file is relative to the folder of the settings, wherever the command runs."""
+    is_file = isinstance(option.type, click.Path) and value != EXTENSIONS
+    return str(path.parent / value) if is_file and isinstance(value, str) and value else str(value)
+
+
+def used_settings(context: click.Context) -> str | None:
+    """The settings file that a command uses, for its summary."""
+    path = context.meta.get(SETTINGS)
+    return None if path is None else str(path)

@@ -124,6 +124,7 @@ class Summary:
     hints: list[OpsetHint | OptionHint] = field(default_factory=list)  # options that would make the model smaller
     speed: SpeedCheck | None = None  # the measurements of ``--only-if-faster``, and the patterns that it left out
     page: Path | None = None  # the file of ``--report``
+    settings: str | None = None  # the settings file in use
     lowered: Lowered | None = None  # the choice of ``--precision``, if it was asked for
 
     @property
@@ -157,6 +158,7 @@ class Summary:
             "written": [str(path) for path in self.written],
             "needed": self.needed,
             "report": None if self.page is None else str(self.page),
+            "settings_file": self.settings,
             "nodes_before": sum(proof.before.values()),
             "nodes_after": sum(self.after.values()),
             "operators_before": proof.before,
@@ -215,6 +217,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
         console.print("validation  not asked for")
     for remark in (*_assumed(summary), *_remarks(summary), *_hints(summary, verbose=verbose)):
         console.print(remark, highlight=False)
+    if summary.settings is not None:
+        console.print(f"settings    {summary.settings}", highlight=False)
     written = ", ".join("standard output" if path == STANDARD_OUTPUT else str(path) for path in summary.written) or "nothing"
     if summary.page is not None:
         console.print(f"report      {summary.page}")

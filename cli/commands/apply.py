@@ -1,6 +1,6 @@
 """``xopt apply MODEL PATTERN``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -13,6 +13,7 @@ from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, target_of
 from ..options import command, flag, json_option, option, providers_option, refuse_idle
 from ..pipeline import Weights, drafted, protect_weights, summarize, verdict, write
+from ..preparation import assume_from_model_option
 from ..progress import Progress
 from ..selection import AT, WORD
 from ..summary import print_summary
@@ -25,6 +26,7 @@ class _Choices:
     at: str = option(AT, required=True, metavar="NODE")
     output: Path = output_option("File to write.", required=True)
     provider: tuple[str, ...] = providers_option()
+    assume_from_model: bool = assume_from_model_option()
     verify: bool = verify_option()
     comparison: Comparison = field(default_factory=Comparison)
     weights: Weights = field(default_factory=Weights)
@@ -41,7 +43,8 @@ def apply_command(model: Path, pattern: str, choices: _Choices) -> int:
     target = target_of(model, choices.output, False)
     checks = choices.comparison.read(choices.provider, runs=choices.verify)
     start = perf_counter()
-    builder = GraphBuilder(model)
+    builder = GraphBuilder(model, assume_from_model=choices.assume_from_model)
+    checks = replace(checks, assume=builder.model.assumptions.texts)
     loaded = perf_counter()
     protect_weights(builder, target)
     before = builder.count_types()

@@ -18,6 +18,7 @@ from xoptim.validate import library_file
 
 from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
+from ..settings import used_settings
 from ..tables import Rows, open_console
 from .optimize import Choices
 
@@ -84,7 +85,7 @@ def batch_command(context: click.Context, models: str, choices: _Choices, shared
         click.echo(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
         return code
     if not choices.quiet:
-        _print_report(report, choices.output)
+        _print_report(report, choices.output, used_settings(context))
     return report.exit_code
 
 
@@ -157,7 +158,7 @@ class _Display:
             self._console.print(f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}")
 
 
-def _print_report(report: BatchReport, output: Path) -> None:
+def _print_report(report: BatchReport, output: Path, settings: str | None) -> None:
     """Print the table of the models, and a line about all of them."""
     console = open_console()
     rows = Rows("model", "status", "nodes", "size", "time", "", prose={""}, right={"nodes", "size", "time"})
@@ -170,6 +171,8 @@ def _print_report(report: BatchReport, output: Path) -> None:
     rows.print(console)
     console.print()
     console.print(f"{_counts(report.records)}; {len(report.skipped)} unchanged; {report.seconds:.0f} s", highlight=False)
+    if settings is not None:
+        console.print(f"settings of {settings}", highlight=False)
     console.print(f"written to {output}", highlight=False)
 
 

@@ -1,7 +1,7 @@
 """``xopt bench MODEL ...``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,11 +10,13 @@ import click
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
 from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 
-from ..exit_codes import DIFFERENT
+from ..exit_codes import code_of
 from ..files import MODEL, readable
 from ..guard import MEMORY_BOUND
 from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
+from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
+from ..settings import used_settings
 from ..tables import Rows, open_console, print_json
 from ..validation import Values
 
@@ -25,6 +27,8 @@ class _Choices:
     threads: int = option("Threads within an operator (default: onnxruntime's).", type=click.IntRange(min=0), default=0)
     seconds: float = duration("Time of measured runs for each model.", default=10.0)
     values: Values = field(default_factory=Values)
+    assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     ort_level: Literal["all", "extended", "basic", "off"] = choice(
         "Graph optimizations of onnxruntime.", "all", "extended", "basic", "off"
     )
@@ -33,17 +37,19 @@ class _Choices:
 
 
 @command("bench", models={"nargs": -1, "required": True, "type": MODEL})
-def bench_command(models: tuple[Path, ...], choices: _Choices) -> int:
+def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Choices) -> int:
     """Measure how long MODELS run on the same values, side by side; ratios are to the first one.
 
     Sizes that are not given are typical: batch 1, sequences of 128, 512 of the past, images of 224, 10 s of frames, or smaller
     ones. --dim seq=1,128,512 measures at each; lists of several dimensions belong together by their place.
 
-    Exit code 1 when a model computes something else than the first one.
+    Exit code 1 when a model computes something else than the first one, 3 when it does and the metadata list assumptions that
+    were not given.
     """
     refuse_idle(choices.values.idle())
     MEMORY_BOUND.lift_for((choices.provider,))
     values = choices.values.read() if choices.by_operator else choices.values.measured()
+    choices = replace(choices, assume=fitting(models[0], choices.assume))
     options = BenchOptions(level=choices.ort_level, **common(BenchOptions, choices), **values)
     with Progress(enabled=not choices.as_json) as progress:
         if choices.by_operator:
@@ -54,19 +60,23 @@ def bench_command(models: tuple[Path, ...], choices: _Choices) -> int:
     if choices.by_operator:
         _show_operators(operators, choices.as_json)
         return 0
-    _show(report, choices.as_json)
-    return 0 if report.is_equal else DIFFERENT
+    _show(report, choices.as_json, used_settings(context))
+    return code_of([each.comparison for each in report.models if each.comparison is not None], doubtful=0)
 
 
-def _show(report: BenchReport, as_json: bool) -> None:
+def _show(report: BenchReport, as_json: bool, settings: str | None) -> None:
     if as_json:
-        print_json(report.to_json())
+        print_json({**report.to_json(), "settings_file": settings})
         return
     console = open_console()
     _rows(report).print(console)
     console.print()
     for number, model in enumerate(report.models, start=1):
         console.print(f"{number}  {readable(model.label)}{_beside_first(model)}")
+    if settings is not None:
+        console.print(f"settings: {settings}", highlight=False)
+    if report.options.assume:
+        console.print(f"assumed: {', '.join(report.options.assume)}", highlight=False)
     console.print(f"{circumstances(report)}; onnxruntime's optimizations: {report.options.level}", highlight=False)
 
 

@@ -10,9 +10,9 @@ from xoptim import Culprit, OptimizationOptions, Suspect, save
 from xoptim.diagnose.explanation import counted
 
 from ..exit_codes import DIFFERENT, NOT_VALIDATED
-from ..files import MODEL, is_stream, output_option, writable
+from ..files import MODEL, default_name, is_stream, output_option, writable
 from ..options import command, flag, json_option, opset_option, providers_option, refuse_idle
-from ..preparation import assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
 from ..selection import SelectionWithRules
 from ..tables import print_json
 from ..validation import Comparison
@@ -23,6 +23,7 @@ class _Choices:
     output: Path | None = output_option("File for the small model (default: MODEL.bisect.onnx).")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option("cpu or cuda.")
     comparison: Comparison = field(default_factory=Comparison)
@@ -39,7 +40,7 @@ def bisect_command(model: Path, choices: _Choices) -> int:
     refuse_idle(choices.comparison.idle(choices.provider))
     if choices.output is None and is_stream(model):
         raise click.UsageError("MODEL is a stream: give a file to write with -o FILE")
-    target = writable(choices.output or model.with_name(f"{model.stem}.bisect.onnx"))
+    target = writable(choices.output or default_name(model.with_name(f"{model.stem}.bisect.onnx")))
     choices = replace(choices, assume=fitting(model, choices.assume))
     options = OptimizationOptions(
         patterns=choices.selection.with_rules(),
@@ -47,10 +48,14 @@ def bisect_command(model: Path, choices: _Choices) -> int:
         provider=choices.provider[0],
         opset=choices.opset,
         assume=choices.assume,
+        assume_from_model=choices.assume_from_model,
     )
-    checks = replace(choices.comparison.read(choices.provider), assume=choices.assume)
+    trusts = choices.assume_from_model
+    checks = replace(choices.comparison.read(choices.provider), assume=choices.assume, assume_from_model=trusts)
     suspect = Suspect(model, options, checks, inline=choices.inline)
     culprit = suspect.find_culprit()
+    if not choices.as_json:
+        print_assumed(choices.assume, model, from_model=trusts)
     if culprit is None:
         click.echo("null" if choices.as_json else "no rewrite was found that changes a result")
         if suspect.report is not None and not suspect.report.ok:

@@ -1,8 +1,8 @@
 """``xopt check MODEL...``: the checks of a commit hook."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -10,10 +10,10 @@ from xoptim import GraphBuilder, OptimizationOptions, verify
 from xoptim.api.preparing import Source
 from xoptim.validate import at_revision
 
-from ..exit_codes import DIFFERENT
+from ..exit_codes import DIFFERENT, code_of
 from ..files import MODEL, is_stream, readable
 from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle
-from ..preparation import assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting
 from ..selection import Selection
 from ..tables import open_console, print_json
 from ..validation import COMPARISON, VALUES, Comparison
@@ -39,9 +39,17 @@ class _Finding(NamedTuple):
     model: Path
     ok: bool
     detail: str
+    assumptions: tuple[str, ...]  # in force, beside the default set
+    code: int = DIFFERENT  # the exit code, where it is not ok
 
     def __str__(self) -> str:
-        return f"{'ok' if self.ok else 'failed'}  {self.model}: {self.detail}"
+        assumed = f"; assumed: {', '.join(self.assumptions)}" if self.assumptions else ""
+        return f"{'ok' if self.ok else 'failed'}  {self.model}: {self.detail}{assumed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields but the exit code, as JSON values."""
+        found = {"model": readable(str(self.model)), "ok": self.ok, "detail": self.detail}
+        return {**found, "assumptions": list(self.assumptions)}
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class _Choices:
     against: str | None = option("Fail when a model computes something else than at this revision of git.", metavar="REVISION")
     selection: Selection = field(default_factory=Selection)
     assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     provider: tuple[str, ...] = providers_option()
     comparison: Comparison = field(default_factory=Comparison)
     exact: bool = flag("Demand equal bits, for --against.")
@@ -63,7 +72,8 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """Check MODELS without writing anything, for hooks and continuous integration.
 
     Without --max-shrink and --against, the check is --max-shrink 5%. A model that the revision does not have passes.
-    Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read.
+    Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read, 3 when two models differ and
+    list assumptions that were not given.
     """
     if choices.against is None:
         refuse_idle(dict.fromkeys((*COMPARISON, *VALUES), "without --against REVISION"))
@@ -78,19 +88,21 @@ def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
         if choices.against is not None:
             found.append(_compared(model, choices.against, choices))
     if choices.as_json:
-        print_json([{"model": readable(str(f.model)), "ok": f.ok, "detail": f.detail} for f in found])
+        print_json([each.to_json() for each in found])
     else:
         console = open_console()
         for each in found:
             console.print(readable(str(each)), highlight=False, soft_wrap=True)
-    return 0 if all(each.ok for each in found) else DIFFERENT
+    return min((each.code for each in found if not each.ok), default=0)
 
 
 def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
     """Optimize a model in memory, and judge how many nodes that removes."""
     source, chosen = Source(model), choices.selection.query()
     known = fitting(source, choices.assume, always=True)
-    options = OptimizationOptions(patterns=chosen, provider=choices.provider[0], assume=known)
+    options = OptimizationOptions(
+        patterns=chosen, provider=choices.provider[0], assume=known, assume_from_model=choices.assume_from_model
+    )
     builder = GraphBuilder(source, optimization_options=options)
     builder.optimize()
     report = builder.report()
@@ -98,15 +110,17 @@ def _shrunk(model: Path, most: float, choices: _Choices) -> _Finding:
     part = 100 * (before - after) / max(before, 1)
     detail = f"nodes: {before} → {after}, {part:.1f} % fewer; at most {most:g} % allowed"
     advice = "" if part <= most or is_stream(model) else f"; run `xopt {model} --in-place`"
-    return _Finding(model, part <= most, f"{detail}{advice}")
+    return _Finding(model, part <= most, f"{detail}{advice}", builder.model.assumptions.texts)
 
 
 def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
     """Compare a model with a former revision."""
-    checks = choices.comparison.read(choices.provider, exact=choices.exact)
+    checks = replace(
+        choices.comparison.read(choices.provider, exact=choices.exact), assume_from_model=choices.assume_from_model
+    )
     with at_revision(model, revision) as former:
         if former is None:
-            return _Finding(model, True, f"not in {revision}")
+            return _Finding(model, True, f"not in {revision}", ())
         reports = [verify(former, model, checks, providers=(provider,)) for provider in checks.providers]
     worst = next((report for report in reports if not report.ok), reports[0])
-    return _Finding(model, worst.ok, f"against {revision}: {worst.summary()}")
+    return _Finding(model, worst.ok, f"against {revision}: {worst.summary()}", worst.assumptions, code_of(reports))

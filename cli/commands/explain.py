@@ -12,7 +12,7 @@ from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
 
 from ..files import MODEL
 from ..options import command, flag, option, refuse_idle
-from ..preparation import assume_option, fitting
+from ..preparation import assume_option, fitting, print_assumed
 from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 
@@ -39,13 +39,21 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     if choices.everything:
         refuse_idle({"limit": "with --all"})
     chosen = rule_of(pattern, place.rewrite)
+    known = fitting(model, choices.assume)
     found = explain(
-        model, chosen, choices.at, after=place.after, provider=place.provider, assume=fitting(model, choices.assume)
+        model,
+        chosen,
+        choices.at,
+        after=place.after,
+        provider=place.provider,
+        assume=known,
+        assume_from_model=place.assume_from_model,
     )
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:
         print_json([each.to_json() for each in shown])
         return
+    print_assumed(known, model, from_model=place.assume_from_model)
     _print_explanations(shown, choices.verbose or choices.at is not None)
     counts = Counter(each.status for each in found)
     text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches", "taken") if counts[status])

@@ -8,6 +8,7 @@ from xoptim import find_matches
 
 from ..files import MODEL
 from ..options import command
+from ..preparation import print_assumed
 from ..selection import WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 
@@ -16,10 +17,13 @@ from ..tables import Rows, open_console, print_json
 def find_command(model: Path, pattern: str, choices: PlaceChoices) -> None:
     """List where PATTERN would apply in MODEL."""
     chosen = rule_of(pattern, choices.rewrite)
-    found = find_matches(model, chosen, after=choices.after, provider=choices.provider)
+    found = find_matches(
+        model, chosen, after=choices.after, provider=choices.provider, assume_from_model=choices.assume_from_model
+    )
     if choices.as_json:
         print_json([each.to_json() for each in found])
         return
+    print_assumed((), model, from_model=choices.assume_from_model)
     if found:
         rows = Rows("node", "matched", "captured", prose={"matched", "captured"})
         for each in found:

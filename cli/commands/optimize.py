@@ -22,9 +22,10 @@ from xoptim.tuning import SpeedCheck, keep_if_not_slower
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
 from ..pipeline import PageRequest, Weights, drafted, summarize, verdict, write
-from ..preparation import Changes, assume_option, check_sizes_fit, fitting, prepared
+from ..preparation import Changes, assume_from_model_option, assume_option, check_sizes_fit, fitting, prepared
 from ..progress import Progress
 from ..selection import SelectionWithRules
+from ..settings import used_settings
 from ..summary import Summary, print_summary
 from ..tables import print_json
 from ..validation import COMPARISON, VALUES, Comparison, Lowering, check_values_used, verify_option
@@ -50,6 +51,7 @@ class Choices:
     in_place: bool = flag("Overwrite MODEL.")
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     guard: bool = flag("Write nodes that fail in a run that breaks an assumption (docs/assumptions.md).")
     assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
     fast: bool = flag(
@@ -185,6 +187,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
         # Nothing slow comes after this, so that an interrupted command has written nothing, as its message says.
         summary.written = write(proof, draft, summary, progress, strict=choices.strict, dry_run=choices.dry_run)
         summary.page = page.save(drawn)
+    summary.settings = used_settings(context)
     if choices.as_json:
         print_json(summary.to_json())
     elif not choices.quiet:
@@ -258,6 +261,7 @@ def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchRepo
         compare=False,  # the proof has done it
         loading=False,
         assume=choices.assume,
+        assume_from_model=choices.assume_from_model,
         **choices.comparison.values.measured(),
     )
     try:

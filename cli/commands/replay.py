@@ -12,6 +12,7 @@ from xoptim.validate import library_file
 
 from ..exit_codes import DIFFERENT
 from ..options import command, json_option, providers_option
+from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
 from ..validation import custom_op_option
 
@@ -20,13 +21,15 @@ from ..validation import custom_op_option
 class _Choices:
     provider: tuple[str, ...] = providers_option()
     custom_op_lib: tuple[str, ...] = custom_op_option()
+    assume_from_model: bool = assume_from_model_option()
     as_json: bool = json_option()
 
 
 @command("replay", dump=click.Path(path_type=Path))
 def replay_command(dump: Path, choices: _Choices) -> int:
     """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again; exit code 1 when one is wrong."""
-    found = replay(dump, providers=choices.provider, custom_op_libs=tuple(map(library_file, choices.custom_op_lib)))
+    libraries = tuple(map(library_file, choices.custom_op_lib))
+    found = replay(dump, providers=choices.provider, custom_op_libs=libraries, assume_from_model=choices.assume_from_model)
     if choices.as_json:
         print_json([each.to_json() for each in found])
     else:

@@ -1,17 +1,18 @@
 """``xopt report A B``: a page about two models."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import click
 
-from xoptim import report
+from xoptim import ValidationOptions, report
 from xoptim.bench import BenchOptions
 
-from ..exit_codes import DIFFERENT
-from ..files import MODEL, output_option, writable
-from ..options import command, flag, provider_option, refuse_idle
+from ..exit_codes import code_of
+from ..files import MODEL, default_name, output_option, writable
+from ..options import command, common, flag, provider_option, refuse_idle
+from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..validation import COMPARISON, VALUES, Comparison, verify_option
 
@@ -26,6 +27,8 @@ class _Choices:
     benchmark: bool = flag("Measure the time of a run of both, and of each operator.")
     provider: str = provider_option()
     comparison: Comparison = field(default_factory=Comparison)
+    assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
 
 
 @command("report", first=MODEL, second=MODEL)
@@ -35,7 +38,7 @@ def report_command(first: Path, second: Path, choices: _Choices) -> int:
     xopt MODEL --report FILE shows each rewrite of an optimization; here, changes are found by comparing. Exit code 1 when the
     results of the models differ.
     """
-    target = writable(choices.output or second.with_name(f"{second.stem}.html"))
+    target = writable(choices.output or default_name(second.with_name(f"{second.stem}.html")))
     if target.exists() and any(target.samefile(model) for model in (first, second)):
         raise click.UsageError(f"{str(target)!r} is one of the models")
     if not choices.verify:
@@ -43,13 +46,18 @@ def report_command(first: Path, second: Path, choices: _Choices) -> int:
         refuse_idle(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
     providers = (choices.provider,)
     refuse_idle(choices.comparison.idle(providers))
-    checks = choices.comparison.read(providers, runs=choices.verify, several=choices.benchmark)
-    bench = BenchOptions(provider=choices.provider, seconds=PATIENCE, **choices.comparison.values.measured())
+    choices = replace(choices, assume=fitting(first, choices.assume))
+    read = choices.comparison.read(providers, runs=choices.verify, several=choices.benchmark)
+    checks = replace(read, **common(ValidationOptions, choices))
+    values = choices.comparison.values.measured()
+    bench = BenchOptions(seconds=PATIENCE, **common(BenchOptions, choices), **values)
     with Progress(enabled=True) as progress:
         progress.say("comparing")
         verify, timing = checks if choices.verify else False, bench if choices.benchmark else None
         made = report(first, second, target, verify=verify, bench=timing)
     for each in made.validation:
         click.echo(f"validation  {', '.join(each.providers)}: {each.summary()}")
+        if each.assumptions:
+            click.echo(f"assumed     {', '.join(each.assumptions)}")
     click.echo(f"written     {target}")
-    return DIFFERENT if any(each.status == "different" for each in made.validation) else 0
+    return code_of(made.validation, doubtful=0)

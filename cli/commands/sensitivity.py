@@ -14,7 +14,7 @@ from xoptim.precision.options import SCHEMES, PrecisionOptions, Scheme
 
 from ..files import MODEL
 from ..options import command, json_option, option, providers_option
-from ..preparation import assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
 from ..progress import Progress
 from ..selection import SelectionWithRules
 from ..tables import Rows, open_console, print_json
@@ -27,6 +27,7 @@ class _Choices:
     metric: Metric = metric_option()
     selection: SelectionWithRules = field(default_factory=SelectionWithRules)
     assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     provider: tuple[str, ...] = providers_option()
     comparison: Comparison = field(default_factory=Comparison)
     as_json: bool = json_option()
@@ -45,6 +46,7 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
         drop=choices.selection.drop,
         provider=choices.provider[0],
         assume=fitting(model, choices.assume),
+        assume_from_model=choices.assume_from_model,
     )
     with Progress(enabled=not choices.as_json) as progress, Draft(None) as draft:
         how = ProofOptions(checks=choices.comparison.read(choices.provider), whole=False, on_step=progress.say, draft=draft)
@@ -52,6 +54,7 @@ def sensitivity_command(model: Path, choices: _Choices) -> None:
     if choices.as_json:
         print_json([each.to_json() for each in found.in_order()])
     else:
+        print_assumed(options.assume, model, from_model=choices.assume_from_model)
         _print(found, precision)
 
 

@@ -8,11 +8,13 @@ from typing import Any
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
+from xoptim.api.preparing import recorded
 from xoptim.bench.rounds import bytes_text, with_unit
 from xoptim.diagnose.costs import Cost, Costs, model_costs
 
 from ..files import MODEL
 from ..options import command, flag, json_option, refuse_idle
+from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
 from ..validation import dims_option, read_dims
 
@@ -22,6 +24,7 @@ _FIGURES = ("nodes", "parameters", "flops", "read", "written")
 @dataclass(frozen=True)
 class _Choices:
     dims: tuple[str, ...] = dims_option()
+    assume_from_model: bool = assume_from_model_option()
     layers: bool = flag("List layers, by the names of the nodes, in place of operators.")
     as_json: bool = json_option()
 
@@ -34,7 +37,10 @@ def stats_command(model: Path, choices: _Choices) -> None:
     """
     if choices.as_json:
         refuse_idle({"layers": "with --json, which has both"})
-    found, price = _stats(GraphBuilder(model)), model_costs(model, read_dims(choices.dims))
+    found, price = (
+        _stats(GraphBuilder(model, assume_from_model=choices.assume_from_model)),
+        model_costs(model, read_dims(choices.dims)),
+    )
     if choices.as_json:
         print_json({**found, "costs": price.to_json()})
         return
@@ -63,7 +69,7 @@ def _stats(builder: GraphBuilder) -> dict[str, Any]:
         "bytes": sum(tensor.nbytes for tensor in tensors),
         "functions": len(builder.model.functions),
         "opsets": builder.opsets,
-        "assumptions": list(builder.model.assumptions.texts),
+        "assumptions": list(recorded(builder.model.shell).texts),
         "ir_version": builder.model.ir_version,
         "repeats": _repeats(builder),
     }

@@ -9,15 +9,16 @@ from xoptim import PrecisionOptions, tune
 from xoptim.bench.rounds import chosen_sizes
 from xoptim.precision.metrics import Metric
 from xoptim.precision.options import Calibration
-from xoptim.tuning import TuneOptions, TuningReport
+from xoptim.tuning import TuneOptions, TuningReport, settings_path
 
 from ..exit_codes import NOT_VALIDATED
-from ..files import MODEL, output_option, target_of
+from ..files import MODEL, default_name, output_option, target_of
 from ..guard import MEMORY_BOUND
 from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
-from ..preparation import assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
+from ..settings import used_settings
 from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
 from ..validation import Values, calibration_option, fraction, metric_option
@@ -32,6 +33,7 @@ class _Choices:
     provider: str = provider_option()
     threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
     assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
     values: Values = field(default_factory=Values)
     budget: float = duration("Time of the search and the proof: 30s, 2m.", default=120.0)
@@ -52,7 +54,7 @@ class _Choices:
 
 
 @command("tune", model=MODEL)
-def tune_command(model: Path, choices: _Choices) -> int:
+def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
     """Find by measuring what lets MODEL run fastest on this machine, prove it equal, and write it.
 
     Writes the model, and the settings of its session beside it (OUTPUT.session.json), which xoptim.session(OUTPUT) uses. When
@@ -63,6 +65,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
     """
     refuse_idle({**choices.values.idle(), **choices.idle()})
     target = target_of(model, choices.output, choices.in_place)
+    default_name(settings_path(target))  # before the search, which takes minutes
     MEMORY_BOUND.lift_for((choices.provider,))
     choices = replace(choices, assume=fitting(model, choices.assume))
     options = TuneOptions(**common(TuneOptions, choices), **choices.values.measured(), precision=choices.bits())
@@ -71,9 +74,10 @@ def tune_command(model: Path, choices: _Choices) -> int:
         progress.say("writing")
         written = found.save(target)
     if choices.as_json:
-        print_json({"model": str(model), "written": [str(path) for path in written], **found.report.to_json()})
+        files = {"written": [str(path) for path in written], "settings_file": used_settings(context)}
+        print_json({"model": str(model), **files, **found.report.to_json()})
     else:
-        _show(found.report, written)
+        _show(found.report, written, used_settings(context))
     failure = next((each for each in found.report.optimization.validation if not each.ok), None)
     if failure is not None:
         click.echo(f"xopt: warning: {failure.summary()}", err=True)
@@ -81,7 +85,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
     return 0
 
 
-def _show(report: TuningReport, written: list[Path]) -> None:
+def _show(report: TuningReport, written: list[Path], settings: str | None) -> None:
     console = open_console()
     rows = Rows("tried", "time / original", "", prose={""})
     for trial in report.trials:
@@ -104,6 +108,10 @@ def _show(report: TuningReport, written: list[Path]) -> None:
     sizes = chosen_sizes(report.sizes, report.refused, report.options.bench)
     if sizes:
         console.print(f"sizes       {sizes}", highlight=False)
+    if report.assumptions:
+        console.print(f"assumed     {', '.join(report.assumptions)}", highlight=False)
     for each in report.optimization.validation:
         console.print(f"validation  {', '.join(each.providers)}: {each.summary()}", highlight=False)
+    if settings is not None:
+        console.print(f"settings    {settings}", highlight=False)
     console.print(f"written     {', '.join(map(str, written))}", highlight=False)

@@ -7,10 +7,11 @@ import click
 
 from xoptim import ValidationOptions, verify
 
-from ..exit_codes import DIFFERENT
+from ..exit_codes import code_of
 from ..files import MODEL
 from ..options import command, common, flag, json_option, providers_option, refuse_idle
-from ..preparation import assume_option, fitting
+from ..preparation import assume_from_model_option, assume_option, fitting
+from ..settings import used_settings
 from ..tables import print_json
 from ..validation import Comparison, check_values_used
 
@@ -20,16 +21,18 @@ class _Choices:
     provider: tuple[str, ...] = providers_option()
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
+    assume_from_model: bool = assume_from_model_option()
     fewer_inputs: bool = flag("OTHER may lack inputs of ORIGINAL, whose values must not matter.")
     exact: bool = flag("Demand equal bits.")
     as_json: bool = json_option()
 
 
 @command("verify", original=MODEL, other=MODEL)
-def verify_command(original: Path, other: Path, choices: _Choices) -> int:
+def verify_command(context: click.Context, original: Path, other: Path, choices: _Choices) -> int:
     """Run ORIGINAL and OTHER on the same values and compare.
 
-    Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read.
+    Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read, 3 when they differ and their metadata
+    list assumptions that were not given.
     """
     refuse_idle(choices.comparison.idle(choices.provider))
     choices = replace(choices, assume=fitting(original, choices.assume))
@@ -41,6 +44,10 @@ def verify_command(original: Path, other: Path, choices: _Choices) -> int:
     else:
         for report in reports:
             click.echo(f"{', '.join(report.providers)}: {report.summary()}")
+            if report.assumptions:
+                click.echo(f"  assumed: {', '.join(report.assumptions)}")
             for note in report.notes:
                 click.echo(f"  {note}")
-    return 0 if all(report.ok for report in reports) else DIFFERENT
+        if used_settings(context) is not None:
+            click.echo(f"settings: {used_settings(context)}")
+    return code_of(reports)

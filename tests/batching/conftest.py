@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.batching.fakes import COMMAND
+from tests.batching.fakes import SCRIPT
 from xoptim.batching import job as process
 
 
 @pytest.fixture
 def fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of models run a script in place of ``xopt``."""
-    monkeypatch.setattr(process, "COMMAND", COMMAND)
+    monkeypatch.setattr(process, "CODE", SCRIPT)

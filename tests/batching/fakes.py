@@ -1,6 +1,5 @@
 """A command in place of ``xopt``, whose models are texts that say how their process ends."""
 
-import sys
 from pathlib import Path
 
 SCRIPT = """
@@ -30,7 +29,6 @@ if verb == "weighty":
 target.write_text(json.dumps([memory, words[: words.index("-o")], rest]))
 sys.exit(3 if verb == "doubtful" else 0)
 """
-COMMAND = (sys.executable, "-S", "-c", SCRIPT)
 
 
 def write(folder: Path, **models: str) -> Path:

@@ -1,19 +1,17 @@
 """Processes that end by themselves, and processes that are ended."""
 
-import sys
-
 import pytest
 
 from xoptim.batching import job as process
 from xoptim.batching.job import run_command
 
-REAL = process.COMMAND
+REAL = process.CODE
 
 
 @pytest.fixture(autouse=True)
 def _python(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command is a piece of Python, in the first word."""
-    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-S", "-c", "import sys; exec(sys.argv[2])"))
+    monkeypatch.setattr(process, "CODE", "import sys; exec(sys.argv[2])")
     monkeypatch.setattr(process, "GRACE", 0.5)
 
 
@@ -41,7 +39,7 @@ def test_one_that_is_not_needed() -> None:
 @pytest.mark.slow
 def test_warnings_as_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     """The start of the real command gives none."""
-    monkeypatch.setattr(process, "COMMAND", REAL)
+    monkeypatch.setattr(process, "CODE", REAL)
     monkeypatch.setenv("PYTHONWARNINGS", "error")
     ended = run_command(["--version"], timeout=None, memory=None)
     assert (ended.code, ended.err) == (0, "")

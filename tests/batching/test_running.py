@@ -14,7 +14,7 @@ import xoptim
 from tests.batching.fakes import files, runs, write
 from tests.support import parse
 from xoptim.batching import BatchError, BatchOptions, Step
-from xoptim.batching.running import RESULTS, Store
+from xoptim.batching.store import RESULTS, Store
 
 pytestmark = pytest.mark.usefixtures("fake_command")
 FAST = BatchOptions(jobs=4)

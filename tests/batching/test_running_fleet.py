@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import xoptim
-from tests.batching.fakes import COMMAND, files, runs, write
+from tests.batching.fakes import SCRIPT, files, runs, write
 from xoptim.batching import BatchError, BatchOptions, Step, running
-from xoptim.batching.running import RESULTS
+from xoptim.batching.store import RESULTS
 
 has_dask = find_spec("distributed") is not None
 needs_dask = pytest.mark.skipif(
@@ -31,7 +31,7 @@ def scheduler() -> Iterator[str]:
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        replaced = f"from xoptim.batching import process; process.COMMAND = {COMMAND!r}"
+        replaced = f"from xoptim.batching import job; job.CODE = {SCRIPT!r}"
         client.register_worker_callbacks(setup=partial(exec, replaced, {}))
         yield cluster.scheduler_address
 

@@ -74,6 +74,7 @@ def test_those_that_have_one_are_not(xopt: Xopt, brief: None, words: tuple[str, 
 def test_settings_are_not(xopt: Xopt) -> None:
     """They are defaults for many command lines."""
     write(TRANSPOSES)
+    Path(".git").mkdir()
     Path("xoptim.toml").write_text('atol = 1e-3\nexact = true\nmax-growth = "1MB"\nlimit = 3\nseed = 3\n')
     assert xopt(MODEL, *ONLY, "--no-verify", "--no-fold").code == 0
     assert xopt("check", MODEL, "--patterns", "").code == 0

@@ -40,12 +40,13 @@ def test_a_model_is_optimized_under_assumptions(xopt: Xopt) -> None:
 def test_values_that_break_an_assumption(xopt: Xopt) -> None:
     write(MASKED, opset=23)
     xopt("model.onnx", *KNOWN)
-    assert xopt("verify", "model.onnx", "model.opt.onnx").code == 0
-    outcome = xopt("verify", "model.onnx", "model.opt.onnx", "--dim", "t=0")
+    trust = "--assume-from-model"
+    assert xopt("verify", "model.onnx", "model.opt.onnx", trust).code == 0
+    outcome = xopt("verify", "model.onnx", "model.opt.onnx", trust, "--dim", "t=0")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert "it is assumed that t >= 1" in outcome.error
     np.savez("feeds.npz", mask=np.full((1, 1, 1, 2), -np.inf, np.float32))
-    refused = xopt("verify", "model.onnx", "model.opt.onnx", "--feeds", "feeds.npz")
+    refused = xopt("verify", "model.onnx", "model.opt.onnx", trust, "--feeds", "feeds.npz")
     assert (refused.code, refused.error) == (2, "the values of input 'mask' break the assumption finite(mask)")
     assert xopt("verify", "model.onnx", "model.onnx", "--feeds", "feeds.npz", "--assume", "finite(mask)").code == 2
     assert xopt("model.onnx", *KNOWN, "--feeds", "feeds.npz").code == 2
@@ -110,6 +111,7 @@ def test_one_of_many_models_lacks_a_size(xopt: Xopt) -> None:
 
 def test_settings(xopt: Xopt) -> None:
     write(MASKED, opset=23)
+    Path(".git").mkdir()
     Path("xoptim.toml").write_text('assume = ["t >= 1", "finite(mask)"]\n')
     assert xopt("model.onnx").code == 0
     assert entry() == ["t >= 1; finite(mask)"]
@@ -136,7 +138,8 @@ def test_guarded_models_are_measured_on_values_that_pass(xopt: Xopt) -> None:
     known = ("--assume", "m % 7 == 5", "--assume", "sorted(x)")
     outcome = xopt("model.onnx", *known, "--guard", "--benchmark", "--only-if-faster", "--include", "extra")
     assert (outcome.code, outcome.err) == (0, "")
-    assert xopt("bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1").code == 0
+    assert "assumed: m % 7 == 5" in xopt("bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1").err
+    assert xopt("bench", "model.onnx", "model.opt.onnx", "--seconds", "0.1", "--assume-from-model").code == 0
 
 
 def test_tuning_keeps_them(xopt: Xopt) -> None:

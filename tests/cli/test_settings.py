@@ -47,6 +47,7 @@ def test_invalid_values_name_the_file(xopt: Xopt, text: str, message: str) -> No
 def test_options_by_name(xopt: Xopt) -> None:
     """A file in the folder; the command line is stronger; ``--no-config`` ignores it."""
     write(TRANSPOSES)
+    Path(".git").mkdir()  # the folder is a project, in which all settings count
     settings('drop = ["TransposeTranspose"]\npatterns = "TransposeTranspose"\nverify = false\nmax-growth = "10%"')
     assert types_with(xopt) == UNCHANGED
     assert types_with(xopt, "--drop", "MatMulAdd") == ["Relu"]
@@ -80,6 +81,7 @@ def test_a_file_that_is_named(xopt: Xopt) -> None:
 
 def test_tables_of_commands(xopt: Xopt) -> None:
     """``patterns`` concerns every command that has the option; a table, one of them; ``verify`` is an option and a command."""
+    Path(".git").mkdir()
     settings('patterns = "Cast"\nverify = false\n[list]\ntags = true')
     assert xopt("list").out.split()[0] == "word"
     write(TRANSPOSES)

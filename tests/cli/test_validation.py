@@ -406,7 +406,7 @@ def test_differences_that_are_rounding_are_counted(xopt: Xopt, monkeypatch: pyte
     noise = {name: Noise(1e-5, explains=True, accepted=True) for name in "ab"}
     run = RunReport("random", {}, 0, 0.0, 0.0, (), noise)
     report = ValidationReport("equal", runs=(run,), notes=tuple(rounding_note([run])))
-    monkeypatch.setattr("xoptim.optimizing.proof.validate", lambda *_: report)
+    monkeypatch.setattr("xoptim.optimizing.proof.compare", lambda *_: report)
     write(RELU)
     assert xopt("model.onnx").out.count("rounding") == 1
     assert "2 outputs: the differences are rounding, 1e-05 comes of one unit in the last place" in xopt("model.onnx").out

@@ -5,8 +5,9 @@ import pytest
 from tests.diagnose.test_hints_options import MASKED
 from tests.support import parse
 from xoptim import explain, optimize
-from xoptim.diagnose.hints import candidates, needed, option_of
+from xoptim.diagnose.hints import candidates, needed
 from xoptim.facts.assumptions import Assumptions
+from xoptim.graph.assumed import option_of
 
 
 def test_explanations_name_the_assumption_that_a_refusal_wants() -> None:
@@ -52,7 +53,7 @@ def test_tensors_that_are_not_known_to_be_finite(after: str | None) -> None:
 
 def test_guards_hide_nothing_from_explanations() -> None:
     guarded = optimize(parse(MASKED, 23), patterns=None, assume=["t >= 1", "finite(mask)"], guard=True)
-    assert [each.status for each in explain(guarded, "Attention")] == ["matches"]
+    assert [each.status for each in explain(guarded, "Attention", assume_from_model=True)] == ["matches"]
 
 
 def test_candidates() -> None:

@@ -1,5 +1,7 @@
 """Assumptions as texts."""
 
+import itertools
+
 import pytest
 
 from xoptim.facts.assumptions import DEFAULTS, Assumptions, SizeFact
@@ -88,3 +90,16 @@ def test_sizes_are_fitted_and_refused() -> None:
     others = {"past": (0, "past >= 1"), "width": (9, "width % 8 == 0"), "total": (9, "total == past + seq")}
     for name, (size, text) in others.items():
         assert known.broken({**fitted, name: size}) == text
+
+
+def test_remainders_of_large_divisors_meet_without_a_search() -> None:
+    """Metadata of a model may list many."""
+    primes = [1048573, 1048571, 1048559, 1048549, 1048517, 1048507, 1048447, 1048433, 1048423, 1048391] * 20
+    known = Assumptions.of([f"n % {prime} == 5" for prime in primes] + [f"m{i} % {p} == 1" for i, p in enumerate(primes)])
+    assert dict(known.sizes)["n"].rest == 5
+    small = itertools.product(range(1, 9), repeat=2)
+    for first, second in small:
+        for rests in itertools.product(range(first), range(second)):
+            met = SizeFact(divisor=first, rest=rests[0]).meet(SizeFact(divisor=second, rest=rests[1]))
+            both = [size for size in range(first * second) if (size % first, size % second) == rests]
+            assert (None if met is None else met.rest) == (both[0] if both else None)

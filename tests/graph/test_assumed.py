@@ -10,7 +10,7 @@ from xoptim import GraphBuilder, optimize
 from xoptim.facts.assumptions import DEFAULTS, ENTRY, Assumptions
 from xoptim.facts.dims import bounds, is_nonzero, mod
 from xoptim.facts.errors import AssumptionError
-from xoptim.graph.assumed import assumed_of, note, noted
+from xoptim.graph.assumed import assumed_of, note, noted, unused
 from xoptim.graph.load import load_model
 
 TEXT = "agraph (float[b,p,w] x, float[b,?,4] z, float[sum] m) => (float[b,q,w] y) { t = Neg(x) y = Abs(t) }"
@@ -75,21 +75,23 @@ def test_declarations_stay_and_the_result_says_what_was_assumed() -> None:
     found = optimize(before, assume=["w % 8 == 0", "b == 1"])
     assert (found.graph.input, found.graph.output) == (before.graph.input, before.graph.output)
     assert [(each.key, each.value) for each in found.metadata_props] == [(ENTRY, "b == 1; w % 8 == 0")]
-    assert optimize(found).SerializeToString() == found.SerializeToString(), "they are taken over"
+    again = optimize(found, assume_from_model=True)
+    assert again.SerializeToString() == found.SerializeToString(), "they are taken over"
     more = optimize(found, assume=["p >= 1"])
-    assert str(noted(more)) == "b == 1; p >= 1; w % 8 == 0"
+    assert str(noted(more)) == "b == 1; p >= 1; w % 8 == 0", "it was made from a model that relies on them"
     with pytest.raises(AssumptionError, match="'b >= 2' cannot hold: b == 1"):
-        optimize(found, assume=["b >= 2"])
+        optimize(found, assume=["b >= 2"], assume_from_model=True)
 
 
 def test_an_entry_that_fits_no_longer(caplog: pytest.LogCaptureFixture) -> None:
     proto = given()
     note(proto, Assumptions.of(["p >= 1", "gone >= 1", "bool(gone)", "nothing"]))
     assert noted(proto).texts == ("nothing", "p >= 1")
-    assert assumed_of(proto, ["b >= 1"]).texts == ("nothing", "b >= 1", "p >= 1")
+    assert assumed_of(proto, ["b >= 1"], from_model=True).texts == ("nothing", "b >= 1", "p >= 1")
+    assert assumed_of(proto, ["b >= 1"]).texts == ("b >= 1",)
     note(proto, Assumptions())
-    assert not proto.metadata_props
-    proto.metadata_props.add(key=ENTRY, value="p is positive")
+    assert noted(proto).texts == ("nothing", "p >= 1")
+    proto.metadata_props[0].value = "p is positive"
     with caplog.at_level(logging.WARNING):
         assert noted(proto) == Assumptions()
     assert "is ignored" in caplog.text
@@ -132,7 +134,7 @@ def test_each_word_of_the_default_set_is_needed(text: str, words: tuple[str, ...
     for word in words:
         found = optimize(proto, assume=["nothing", *({*DEFAULTS} - {word})])
         assert gone in types(found)
-        assert optimize(found).SerializeToString() == found.SerializeToString()
+        assert optimize(found, assume_from_model=True).SerializeToString() == found.SerializeToString()
 
 
 def test_sizes_that_are_computed_from_a_multiple_are_known() -> None:
@@ -146,3 +148,9 @@ def test_sizes_that_are_computed_from_a_multiple_are_known() -> None:
     assert types(found) == ["Reshape", "Relu", "Constant"]
     assert {"Shape", "Div"} <= set(types(optimize(proto)))
     assert "Mod" not in types(optimize(proto, assume=["w % 8 == 3"]))
+
+
+def test_assumptions_that_follow_from_others_are_in_force() -> None:
+    known = Assumptions.of(["n >= 4", "m % 8 == 0", "finite"])
+    followed = ("n >= 2", "m % 4 == 0", "finite(x)", "nothing", "open_ends")
+    assert unused((*followed, "n >= 5", "k == 1", "n == 3"), known) == ("n >= 5", "k == 1", "n == 3")

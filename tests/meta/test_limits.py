@@ -116,7 +116,8 @@ def test_the_environment_is_read_in_one_place() -> None:
         if (isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv"))
         or (isinstance(node, ast.ImportFrom) and node.module == "os" and any("env" in a.name for a in node.names))
     }
-    assert readers <= {ENVIRONMENT, "xoptim/__init__.py"}, "the package sets one for onnxruntime, and reads none"
+    setters = {"xoptim/__init__.py": "one for onnxruntime", "xoptim/system/machine.py": "one for child processes"}
+    assert readers <= {ENVIRONMENT, *setters}, f"others read none, and set {' and '.join(setters.values())}"
 
 
 @pytest.mark.parametrize("main", [Optimizer.run, Rewriting._run_stage, Engine.run, Engine._loop, Rounds.run])

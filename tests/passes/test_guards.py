@@ -61,18 +61,28 @@ def test_guards_are_written_again() -> None:
     reports: list[Any] = []
     first = optimize(before, assume=assumed, guard=True, report=reports.append)
     assert reports[0].unguarded == ()
-    again = optimize(first)
+    again = optimize(first, assume_from_model=True)
     assert again.SerializeToString() == first.SerializeToString()
     plain = [node.op_type for node in optimize(before, assume=assumed).graph.node]
     assert plain == [node.op_type for node in first.graph.node if not any(p.key == KEY for p in node.metadata_props)]
-    assert verify(before, first).ok
-    more = optimize(first, assume=["w >= 8"])
+    assert verify(before, first, assume_from_model=True).ok
+    more = optimize(first, assume=["w >= 8"], assume_from_model=True)
     assert {"assumed: w >= 8", "assumed: p >= 1"} <= {node.name for node in more.graph.node}
+
+
+def test_guards_stay_where_what_they_check_is_not_assumed() -> None:
+    first = optimize(parse(TEXT), assume=["p >= 1"], guard=True)
+    again = optimize(first, verify=True)
+    assert "assumed: p >= 1" in {node.name for node in again.graph.node}
+    session = onnxruntime.InferenceSession(again.SerializeToString(), providers=["CPUExecutionProvider"])
+    session.run(None, values(p=1))
+    with pytest.raises(Exception, match="assumed: p >= 1"):
+        session.run(None, values(p=0))
 
 
 def test_shapes_are_known_behind_guards() -> None:
     first = optimize(parse(TEXT), assume=["p >= 1"], guard=True)
-    builder = GraphBuilder(first)
+    builder = GraphBuilder(first, assume_from_model=True)
     builder.optimize()
     assert str(builder.get_shape("y")[1]).startswith("p + ")
 

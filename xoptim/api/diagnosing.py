@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
@@ -18,6 +19,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
 from xoptim.facts.operators import operator_label
+from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
 from xoptim.graph.sources import Source
@@ -84,6 +86,10 @@ def diff_values(
     models = [_loaded(source) for source in sources]
     chosen = given(ValidationOptions, options, changes)
     chosen = replace(chosen, assignments=1, original_dir=sources[0].base_dir)
+    known = [assumed_of(each.proto, chosen.assume, from_model=chosen.assume_from_model) for each in sources]
+    for source, each in zip(sources, known, strict=True):
+        report_unused(source.proto, each)
+    chosen = replace(chosen, assume=tuple(text for each in known for text in each.texts))
     run = run_reference(sources[0].proto, chosen).runs[0]
     names = common_results(models[0], models[1])
     try:
@@ -129,6 +135,7 @@ def explain(
     provider: str = "cpu",
     limit: int | None = None,
     assume: Sequence[str] = (),
+    assume_from_model: bool = False,
 ) -> list[Explanation]:
     """Explain why a pattern does not apply: each node that can be its anchor, and the first condition that failed there.
 
@@ -140,6 +147,7 @@ def explain(
             (``"default"``; ``""`` only cleans, folds constants and merges equal nodes); by default the model is not optimized.
         provider: execution provider that the model would be optimized for.
         assume: assumptions about sizes and values, as `OptimizationOptions` has them.
+        assume_from_model: also use the assumptions in the metadata of the model.
         limit: most refusals to return; all when ``None``, but 20 of a pattern without anchors, which is offered every node.
 
     Returns:
@@ -152,8 +160,10 @@ def explain(
         AssumptionError: an assumption cannot be read, or does not fit the model.
     """
     takers = Takers()
-    builder = _prepared(model, after, provider, takers, assume)
-    taken = [] if after is None else _taken(model, pattern, provider, takers, builder)
+    known: dict[str, Any] = {"assume": assume, "assume_from_model": assume_from_model}
+    builder = _prepared(model, after, provider, takers, **known)
+    plain = partial(_prepared, model, None, provider, **known)
+    taken = [] if after is None else _taken(plain, pattern, provider, takers, builder)
     wanted = [each for each in taken if at is None or is_at(each, at)]
     try:
         found = explain_model(builder.model, pattern, at, provider=provider, limit=limit)
@@ -166,23 +176,28 @@ def explain(
     return [*found, *wanted]
 
 
-def _taken(model: Any, pattern: Item, provider: str, takers: Takers, after: GraphBuilder) -> list[Explanation]:
+def _taken(
+    plain: Callable[[], GraphBuilder], pattern: Item, provider: str, takers: Takers, after: GraphBuilder
+) -> list[Explanation]:
     """The matches of a pattern that are gone after other patterns were applied."""
     if any(not isinstance(each, PatternOptimization) for each in select(pattern)):
         return []
-    matches = find_in_model(_prepared(model, None, provider).model, pattern, provider=provider)
+    matches = find_in_model(plain().model, pattern, provider=provider)
     return takers.explain(matches, {name for graph in after.model.graphs() for node in graph.nodes for name in node.output})
 
 
-def find_matches(model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu") -> list[Explanation]:
+def find_matches(
+    model: Any, pattern: Item, *, after: Selection = None, provider: str = "cpu", assume_from_model: bool = False
+) -> list[Explanation]:
     """The matches of a pattern, with the matched nodes and the captures. They may overlap.
 
     Arguments and errors as for `explain`; an error of the pattern raises an `XoptimError`.
     """
-    return find_in_model(_prepared(model, after, provider).model, pattern, provider=provider)
+    builder = _prepared(model, after, provider, assume_from_model=assume_from_model)
+    return find_in_model(builder.model, pattern, provider=provider)
 
 
-def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") -> AnyModel:
+def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu", assume_from_model: bool = False) -> AnyModel:
     """Apply a pattern once, at one node; the rest of the model is left unchanged. Returns a model of the same kind.
 
     Args:
@@ -190,6 +205,7 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
         pattern: name, class or instance.
         at: name of a node or of a result, or ``#17`` for its position. Any node of the match is accepted.
         provider: execution provider to optimize for.
+        assume_from_model: also use the assumptions in the metadata of the model; a `GraphBuilder` has its own.
 
     Raises:
         NoMatchError: the pattern does not match there; ``explanations`` has the reasons.
@@ -198,7 +214,7 @@ def apply_at(model: AnyModel, pattern: Item, at: str, *, provider: str = "cpu") 
     """
     options = OptimizationOptions(patterns=pattern, provider=provider, strict=True)
     source = None if isinstance(model, GraphBuilder) else Source(model)
-    builder = model if isinstance(model, GraphBuilder) else GraphBuilder(source)
+    builder = model if isinstance(model, GraphBuilder) else GraphBuilder(source, assume_from_model=assume_from_model)
     apply_in_model(builder.session.start(options), pattern, at)
     if source is None:
         return model
@@ -211,15 +227,15 @@ def _prepared(
     after: Selection,
     provider: str,
     listener: Callable[[Application], None] | None = None,
-    assume: Sequence[str] = (),
+    **known: Any,
 ) -> GraphBuilder:
     if after is None:
-        builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, assume=assume)
+        builder = model if isinstance(model, GraphBuilder) else GraphBuilder(model, **known)
         if builder is not model:
             RemoveGuards().run(builder.model)  # as an optimization does it: shapes after a guard are not known
         return builder
     given = model.to_onnx(optimize=False) if isinstance(model, GraphBuilder) else model
-    options = OptimizationOptions(patterns=after, provider=provider, on_application=listener, assume=assume)
+    options = OptimizationOptions(patterns=after, provider=provider, on_application=listener, **known)
     builder = GraphBuilder(given, optimization_options=options)
     builder.optimize()
     return builder

@@ -10,7 +10,11 @@ import numpy as np
 import onnx
 
 from xoptim.facts.errors import ModelError
-from xoptim.graph.assumed import fitting
+from xoptim.graph.assumed import (
+    assumed_of as assumed_of,  # for the command
+    fitting,
+    recorded as recorded,  # for the command
+)
 from xoptim.graph.save import serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part
@@ -108,13 +112,15 @@ def extract(model: Any, inputs: Sequence[str] = (), outputs: Sequence[str] = ())
 
 
 @overload
-def infer(model: str | Path) -> onnx.ModelProto: ...
+def infer(model: str | Path, *, assume_from_model: bool = False) -> onnx.ModelProto: ...
 @overload
-def infer(model: AnyModel) -> AnyModel: ...
-def infer(model: Any) -> Any:
+def infer(model: AnyModel, *, assume_from_model: bool = False) -> AnyModel: ...
+def infer(model: Any, *, assume_from_model: bool = False) -> Any:
     """A model in which the types and shapes of all results are declared, where they are known.
 
-    ``model``: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
+    Args:
+        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
+        assume_from_model: also use the assumptions in the metadata of the model.
     """
     source = Source(model)
-    return source.give_back(with_shapes(source.proto, source.base_dir))
+    return source.give_back(with_shapes(source.proto, source.base_dir, assume_from_model=assume_from_model))

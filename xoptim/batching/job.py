@@ -25,7 +25,7 @@ from xoptim.engine.environment import read_environment
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.data_file import external_files
 from xoptim.graph.load import read_proto
-from xoptim.system.machine import end_text, end_this_process, kill_group, limit_data, own_group
+from xoptim.system.machine import end_text, end_this_process, kill_group, limit_data, own_group, start_python
 
 GRACE: Final = 5.0
 """Seconds between the request to end, after which temporary files are removed, and the end."""
@@ -55,9 +55,8 @@ def main(words: Sequence[str]) -> None:
     runpy.run_module("xoptim", run_name="__main__", alter_sys=True)
 
 
-# -P: no module of the current folder hides one of Python or of a package.
 # Not -m: Python warns that the package has imported the module before.
-COMMAND: Final = (sys.executable, "-P", "-c", "import sys; from xoptim.batching.job import main; main(sys.argv[1:])")
+CODE: Final = "import sys; from xoptim.batching.job import main; main(sys.argv[1:])"
 _PERIOD: Final = 0.25  # seconds between two looks at whether the process is still needed
 _LAST: Final = 1 << 16  # bytes of standard error that are kept: its end has the reason
 
@@ -85,8 +84,10 @@ def run_command(
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         held, lifeline = os.pipe()  # its end tells the child that this process has ended
         try:
-            process = subprocess.Popen(
-                [*COMMAND, str(memory or 0), *words],
+            process = start_python(
+                CODE,
+                str(memory or 0),
+                *words,
                 stdin=held,
                 stdout=out,
                 stderr=err,
@@ -280,6 +281,7 @@ def _judged(job: Job, ended: Ended) -> Record:
             status=status,
             error=error,
             verdict=_verdict(summary["validation"]),
+            assumptions=tuple(summary.get("assumptions", ())),
             **{name: summary[name] for name in ("nodes_before", "nodes_after", "bytes_before", "bytes_after")},
         )
     except (ValueError, KeyError, TypeError):

@@ -1,9 +1,9 @@
 """The records of a batch, a line of ``results.jsonl`` for each model, and the report of all."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from xoptim.facts.errors import XoptimError
 
@@ -31,6 +31,7 @@ class Record:
     bytes_after: int | None = None  # size of the result
     seconds: float = 0.0  # time of the process
     verdict: str = ""  # the result of the validation, empty when there was none
+    assumptions: Sequence[str] = ()  # those under which it was optimized, beside the default set
     error: str = ""  # the reason of a failure, in one line
     key: str = ""  # hash of the content of the model, of the options and of the versions
     # SHA-256 of each file written, by its path relative to the folder of the batch
@@ -54,12 +55,52 @@ class Record:
     def from_line(cls, line: str) -> Self:
         """The record of a line. Raises `ValueError` when the line is not a record, for instance the beginning of one."""
         try:
-            found = cls(**json.loads(line))
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-        if found.status not in _EXIT_CODES or not isinstance(found.written, dict):
-            raise ValueError("not a record")
-        return found
+            values = json.loads(line)
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
+        if not isinstance(values, dict):
+            raise ValueError("it is not a JSON object")
+        for name, value in values.items():
+            if name not in _VALUES or not _VALUES[name](value):
+                raise ValueError(f"{name!r} is not as in a record")
+        lacking = [name for name in _REQUIRED if name not in values]
+        if lacking:
+            raise ValueError(f"{lacking[0]!r} is missing")
+        return cls(**{**values, "assumptions": tuple(values.get("assumptions", ()))})
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is a text that can be written again: JSON allows halves of characters."""
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value
+
+
+def _is_count(value: object) -> bool:
+    return value is None or (type(value) is int and 0 <= value < _MOST)
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < _MOST  # type: ignore[operator]
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_named_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_text(each) for pair in value.items() for each in pair)
+
+
+_MOST: Final = 1 << 63
+_REQUIRED: Final = ("model", "output", "status")
+_VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("model", "output", "verdict", "error", "key"), _is_text),
+    **dict.fromkeys(("nodes_before", "nodes_after", "bytes_before", "bytes_after"), _is_count),
+    "status": lambda value: isinstance(value, str) and value in _EXIT_CODES,
+    "seconds": _is_time,
+    "assumptions": _are_texts,
+    "written": _are_named_texts,
+}
+"""Whether a value in a file is one of a field of a record: others may have written there."""
 
 
 def worst_code(records: list[Record]) -> int:

@@ -50,6 +50,7 @@ def profile(
     """
     options = given(BenchOptions, options, changes).each()[0]
     with as_files(models, options.base_dirs) as subjects:
+        options = replace(options, assume=known_of(subjects, options))
         feeds = values_for(subjects[0], options).feeds
         found = {}
         for subject in subjects:
@@ -121,7 +122,7 @@ def bench(
     say = on_step or (lambda _: None)
     with as_files(models, options.base_dirs) as subjects:
         say("choosing values")
-        options = replace(options, assume=(*options.assume, *known_of(subjects)))
+        options = replace(options, assume=known_of(subjects, options))
         settings = options.each()
         references = [values_for(subjects[0], each) for each in settings]
         say("measuring")

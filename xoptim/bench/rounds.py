@@ -217,6 +217,7 @@ class BenchReport:
             "threads": self.options.threads,
             "level": self.options.level,
             "sizes": dict(self.sizes),
+            "assumptions": list(self.options.assume),
             "models": [each.to_json() for each in self.models],
             **({"at": [each.to_json() for each in self.at]} if self.at else {}),
         }

@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeAlias
 import onnx
 
 from xoptim.bench.options import BenchOptions
-from xoptim.graph.assumed import noted
+from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
-from xoptim.system.machine import resident_size
+from xoptim.system.machine import resident_size, start_python
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
@@ -45,11 +45,13 @@ def measure_loading(model: Path, settings: SessionSettings, feeds: Mapping[str, 
     Raises `LoadError` when onnxruntime cannot load or run the model.
     """
     task = pickle.dumps((model, settings, dict(feeds)))
-    done = subprocess.run([sys.executable, "-c", _CHILD], input=task, capture_output=True, check=False)
-    if done.returncode or not done.stdout:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+    pipe = subprocess.PIPE
+    with start_python(_CHILD, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        out, err = process.communicate(task)
+    if process.returncode or not out:
+        last = err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         raise LoadError(f"{str(model)!r} cannot be loaded in a process of its own: {last[0]}")
-    return Loading(*pickle.loads(done.stdout))
+    return Loading(*pickle.loads(out))
 
 
 def main() -> None:
@@ -113,9 +115,15 @@ def _named(models: Models) -> list[tuple[str, ModelLike]]:
     return named
 
 
-def known_of(subjects: Iterable[Subject]) -> list[str]:
-    """The assumptions in the metadata of models, which the values of all hold."""
-    return [text for subject in subjects for text in noted(read_proto(subject.path)).texts]
+def known_of(subjects: Iterable[Subject], options: BenchOptions) -> list[str]:
+    """The assumptions that the values of all models hold: the caller's, and those in the metadata if the caller says so."""
+    texts = dict.fromkeys(options.assume)
+    for subject in subjects:
+        proto = read_proto(subject.path)
+        found = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+        report_unused(proto, found)
+        texts.update(dict.fromkeys(found.texts))
+    return list(texts)
 
 
 def values_for(subject: Subject, options: BenchOptions) -> ReferenceRun:

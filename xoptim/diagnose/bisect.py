@@ -26,7 +26,7 @@ from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.session import Value
-from xoptim.validate.validation import validate
+from xoptim.validate.validation import compare
 
 Shows = Callable[[onnx.ModelProto], bool]
 _MOST_TRIALS: Final = 400
@@ -231,4 +231,4 @@ class Bisection:
         if feeds is not None:
             part: dict[str, Any] = {"feeds": feeds, "dims": {}, "assume": (), "assignments": 1, "original_dir": folder}
             checks = replace(checks, test_data=None, **part)
-        return validate(self.model if model is None else model, optimized.proto, checks)
+        return compare(self.model if model is None else model, optimized.proto, checks)

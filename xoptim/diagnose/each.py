@@ -30,7 +30,7 @@ from xoptim.validate.protos import ModelLike, light_copy
 from xoptim.validate.reference import run_reference
 from xoptim.validate.report import Status, ValidationReport
 from xoptim.validate.session import Session, Value
-from xoptim.validate.validation import validate
+from xoptim.validate.validation import compare, validate
 
 _HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
@@ -121,7 +121,7 @@ class EachCheck:
         feeds = self._feeds(application.graph, before, after)
         exactness = held_to(application.pattern.exactness, (before, after))
         options = replace(self.options, exactness=exactness, feeds=feeds, dims={}, test_data=None, assume=(), assignments=1)
-        report = validate(before, after, options)
+        report = compare(before, after, options)
         if report.status == "equal":
             self.checked += 1
         elif report.status == "different" and any(value.name not in feeds for value in before.graph.input):
@@ -254,6 +254,8 @@ def dump_application(folder: Path, application: Application) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"{_next_number(folder):05d}_{name}"
+        for suffix in _SUFFIXES:
+            _refuse_link(folder / f"{stem}{suffix}")
         for kind, model in zip(("before", "after"), models, strict=True):
             (folder / f"{stem}.{kind}.onnx").write_bytes(model.SerializeToString())
         lines = [name, "", "matched:", *map(repr, matched), "", "replacement:", *map(repr, given)]
@@ -261,6 +263,11 @@ def dump_application(folder: Path, application: Application) -> None:
         _last[folder] = stem
     except OSError as error:
         raise XoptimError(f"DUMPPATTERNS: cannot write into {str(folder)!r}: {error.strerror or error}") from error
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise XoptimError(f"DUMPPATTERNS: {str(path)!r} is a symbolic link; remove it, or name another folder")
 
 
 _last: dict[Path, str] = {}
@@ -308,7 +315,13 @@ class Replayed:
         return {"name": self.name, "pattern": self.pattern, "status": self.status, "reason": self.reason, "report": report}
 
 
-def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",), custom_op_libs: Sequence[str] = ()) -> list[Replayed]:
+def replay(
+    folder: str | Path,
+    *,
+    providers: Sequence[str] = ("cpu",),
+    custom_op_libs: Sequence[str] = (),
+    assume_from_model: bool = False,
+) -> list[Replayed]:
     """Run the models that were dumped before and after each application of a pattern, and compare the results.
 
     The tolerance follows from the exactness of the pattern, which is written in the dump. Returns one entry for each
@@ -318,6 +331,7 @@ def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",), custom_op
         folder: the folder that the environment variable ``DUMPPATTERNS`` named.
         providers: execution providers of onnxruntime to run them on.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
+        assume_from_model: run them under the assumptions in their metadata.
     """
     folder = Path(folder)
     try:
@@ -328,7 +342,9 @@ def replay(folder: str | Path, *, providers: Sequence[str] = ("cpu",), custom_op
     stems = [stem for stem in stems if stem.partition("_")[0].isdecimal()]
     if not stems:
         raise XoptimError(f"{str(folder)!r} holds no dump; DUMPPATTERNS={folder} xopt MODEL writes one")
-    options = ValidationOptions(providers=tuple(providers), custom_op_libs=tuple(custom_op_libs))
+    options = ValidationOptions(
+        providers=tuple(providers), custom_op_libs=tuple(custom_op_libs), assume_from_model=assume_from_model
+    )
     return [_replay(folder, stem, files, options) for stem in stems]
 
 

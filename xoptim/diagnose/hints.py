@@ -22,7 +22,7 @@ from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import XoptimError
 from xoptim.facts.words import counted
-from xoptim.graph.assumed import assumed_of, open_sizes
+from xoptim.graph.assumed import derived, open_sizes, option_of
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
@@ -61,11 +61,6 @@ def needed(texts: Sequence[str], is_enough: Callable[[Sequence[str]], bool]) -> 
         if is_enough(rest):
             kept = rest
     return kept
-
-
-def option_of(texts: Sequence[str]) -> str:
-    """The options of the command that assume something."""
-    return " ".join(f"--assume '{text}'" for text in texts)
 
 
 def with_assumptions(model: Model, pattern: Item, found: Sequence[Explanation], provider: str = "cpu") -> list[Explanation]:
@@ -124,6 +119,12 @@ def _effect(nodes: int, option: str, patterns: Mapping[str, int]) -> str:
     return f"{gain} with {option}" + (f": {names}" if names else "")
 
 
+def _loaded(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> Model:
+    """A result of an optimization, under the assumptions of its options."""
+    known = derived(proto, options.assume, from_model=options.assume_from_model)
+    return load_model(proto, base_dir, assumptions=known)
+
+
 @quietly()
 def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None = None) -> OpsetHint | None:
     """Count what a newer operator set would add to an optimized model: a raised copy of it is optimized further.
@@ -142,7 +143,7 @@ def opset_hint(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: P
         return None
     target = max(pattern.min_opset for pattern in waiting)
     quiet = OptimizationOptions(provider=options.provider, opset=target, patterns=waiting, debug=DebugSettings())
-    optimizer = Optimizer(load_model(proto, base_dir), replace(quiet, constant_folding=False, merge=False))
+    optimizer = Optimizer(_loaded(proto, options, base_dir), replace(quiet, constant_folding=False, merge=False))
     try:
         optimizer.run()
     except XoptimError:  # a node cannot be raised, or patterns undo each other: there is nothing to recommend
@@ -231,14 +232,13 @@ def _with_preset(preset: str, proto: onnx.ModelProto, options: OptimizationOptio
     extra = [p for p in usable if isinstance(p, PatternOptimization) and p.name() not in chosen]
     if not may_match(load_model(proto, base_dir, infer=False), extra):
         return None
-    return _tried(
-        load_model(proto, base_dir), replace(options, patterns=extra, constant_folding=False, merge=False), _PRESETS[preset]
-    )
+    further = replace(options, patterns=extra, constant_folding=False, merge=False)
+    return _tried(_loaded(proto, options, base_dir), further, _PRESETS[preset])
 
 
 def _with_assumptions(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Path | None) -> OptionHint | None:
     """The assumptions that hold for most models, as few as let the same patterns apply."""
-    known = assumed_of(proto, options.assume)
+    known = derived(proto, options.assume, from_model=options.assume_from_model)
     texts = candidates(proto, known)
 
     def tried(chosen: Sequence[str]) -> OptionHint | None:
@@ -275,7 +275,7 @@ def _fixed(
     copy = deepcopy(proto)
     fix_sizes(copy, {name: [size] for name, size in sizes.items()})
     written = ",".join(f"{name}={size}" for name, size in sizes.items())
-    found = _tried(load_model(copy, base_dir), options, f"fixed sizes, such as --fix {written}")
+    found = _tried(_loaded(copy, options, base_dir), options, f"fixed sizes, such as --fix {written}")
     return found if found is not None and found.nodes > 0 else None
 
 
@@ -283,7 +283,7 @@ def _inlined(proto: onnx.ModelProto, options: OptimizationOptions, base_dir: Pat
     """Local functions replaced by their bodies: the patterns that apply then and did not apply within the functions."""
     if not proto.functions:
         return None
-    found = _tried(load_model(inline_functions(proto), base_dir), options, "--inline")
+    found = _tried(_loaded(inline_functions(proto), options, base_dir), options, "--inline")
     return None if found is None or not found.patterns else replace(found, nodes=0)
 
 

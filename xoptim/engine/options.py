@@ -39,8 +39,9 @@ class OptimizationOptions:
         strict: errors in patterns are fatal instead of skipped with a warning.
         drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"`` and ``"remove_identity"``
             are the options of these names.
-        assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``, beside the default set and those
-            in the metadata of the model; ``"nothing"`` switches the default set off (see `xoptim.facts.assumptions`).
+        assume: assumptions about sizes and values, such as ``"past >= 1"`` or ``"finite(x)"``, beside the default set;
+            ``"nothing"`` switches the default set off (see `xoptim.facts.assumptions`).
+        assume_from_model: also use the assumptions in the metadata of the model. The author of the file wrote them.
         guard: write nodes that fail in a run that breaks an assumption.
         opset: operator set of ONNX to raise the model to before anything else; ``"newest"`` for the newest one that onnxruntime
             supports for this model (see `xoptim.opsets`), and ``None`` to leave it.
@@ -70,6 +71,7 @@ class OptimizationOptions:
     strict: bool = False
     drop: tuple[str, ...] = ()
     assume: Sequence[str] = ()
+    assume_from_model: bool = False
     guard: bool = False
     opset: int | Literal["newest"] | None = None
     outline: bool = False
@@ -149,6 +151,7 @@ class OptimizationChanges(TypedDict, total=False):
     strict: bool
     drop: tuple[str, ...]
     assume: Sequence[str]
+    assume_from_model: bool
     guard: bool
     opset: int | Literal["newest"] | None
     outline: bool

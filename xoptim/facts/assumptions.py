@@ -68,10 +68,16 @@ class SizeFact:
     def meet(self, other: "SizeFact") -> "SizeFact | None":
         """The sizes that are in both; ``None`` when there is none."""
         ends = [each for each in (self.most, other.most) if each is not None]
+        common = math.gcd(self.divisor, other.divisor)
+        steps, is_off = divmod(other.rest - self.rest, common)
+        if is_off:
+            return None
+        # The Chinese remainder theorem: a search would take a million steps for each of many assumptions.
+        steps *= pow(self.divisor // common, -1, other.divisor // common)
+        rest = self.rest + self.divisor * (steps % (other.divisor // common))
         divisor = math.lcm(self.divisor, other.divisor)
-        rests = (rest for rest in range(self.rest, divisor, self.divisor) if rest % other.divisor == other.rest)
-        found = SizeFact(max(self.least, other.least), min(ends, default=None), divisor, next(rests, -1))
-        return found if found.rest >= 0 and found.holds(found.nearest(0)) else None
+        found = SizeFact(max(self.least, other.least), min(ends, default=None), divisor, rest)
+        return found if found.holds(found.nearest(0)) else None
 
     def texts(self, name: str) -> Iterator[str]:
         """The assumptions about a size of this name, in their canonical form."""

@@ -1,48 +1,105 @@
 """Assumptions about the sizes of a model's inputs, as dimensions that take the place of names."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import shorten
+from typing import Final
 
 import onnx
 
-from xoptim.facts.assumptions import ENTRY, Assumptions, SizeFact, dimension
+from xoptim.facts.assumptions import DEFAULTS, ENTRY, NOTHING, Assumptions, SizeFact, dimension
 from xoptim.facts.dims import ALL_SIZES, LARGEST_SIZE, Dim, SymbolicDim, is_anonymous, named, substitute
 from xoptim.facts.errors import AssumptionError
 from xoptim.facts.protos import fed_inputs, replace_items
 from xoptim.facts.shapes import Info
 
 logger = logging.getLogger("xoptim")
+_SHOWN: Final = 8
+"""Assumptions that a line lists."""
+_LONGEST: Final = 200
+"""Characters of a text from the metadata in a line."""
 
 
-def noted(proto: onnx.ModelProto) -> Assumptions:
-    """The assumptions under which a model was optimized, by its metadata.
+def recorded(proto: onnx.ModelProto) -> Assumptions:
+    """The assumptions that the metadata of a model lists; none where the entry cannot be read.
 
-    Those about sizes and inputs that the model has lost, and an entry that cannot be read, are left out.
+    The author of the file wrote them: they are a record, and hold only where the caller says so.
     """
     text = next((each.value for each in proto.metadata_props if each.key == ENTRY), "")
     if not text:
         return Assumptions()
     try:
-        found = Assumptions.of(text.split("; "))
+        return Assumptions.of(text.split("; "))
     except AssumptionError as error:
-        logger.warning("the entry %s of the metadata is ignored: %s", ENTRY, error)
+        logger.warning("the entry %s of the metadata is ignored: %s", ENTRY, shorten(str(error), _LONGEST))
         return Assumptions()
-    return Assumptions.of(fitting(found.texts, proto)[0])
 
 
-def assumed_of(proto: onnx.ModelProto, texts: Iterable[str]) -> Assumptions:
-    """The assumptions in the metadata of a model, and others; raises `AssumptionError` when they contradict each other."""
-    return Assumptions.of((*noted(proto).texts, *texts))
+def noted(proto: onnx.ModelProto) -> Assumptions:
+    """The recorded assumptions without those about sizes and inputs that the model has lost."""
+    found = recorded(proto)
+    return Assumptions.of(fitting(found.texts, proto)[0]) if found.texts else found
+
+
+def unused(record: Iterable[str], known: Assumptions) -> tuple[str, ...]:
+    """The recorded assumptions that do not follow from those in force."""
+    texts = (text for text in record if text not in (NOTHING, *DEFAULTS))
+    return tuple(text for text in texts if not _follows(text, known))
+
+
+def _follows(text: str, known: Assumptions) -> bool:
+    try:
+        return Assumptions.of((*known.texts, text)) == known
+    except AssumptionError:  # it contradicts them
+        return False
+
+
+def assumed_of(proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False) -> Assumptions:
+    """The assumptions that are in force for a model: the caller's, and, if the caller says so, its metadata's.
+
+    Raises `AssumptionError` when two contradict each other.
+    """
+    return Assumptions.of((*noted(proto).texts, *texts) if from_model else texts)
+
+
+def report_unused(proto: onnx.ModelProto, known: Assumptions) -> None:
+    """Log one warning that names the assumptions in the metadata that are not in force, if any."""
+    if left := unused(noted(proto).texts, known):
+        logger.warning("%s", unused_text(left))
+
+
+def unused_text(texts: Sequence[str]) -> str:
+    """The line about assumptions in the metadata of a model that are not in force."""
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    listed = ", ".join(repr(shorten(text, _LONGEST)) for text in texts[:_SHOWN])
+    return f"the assumptions in the metadata are not used: {listed}{more}; --assume-from-model uses them"
+
+
+def option_of(texts: Sequence[str]) -> str:
+    """The options of the command that assume something."""
+    return " ".join(f"--assume '{text}'" for text in texts)
+
+
+def derived(proto: onnx.ModelProto, texts: Iterable[str], *, from_model: bool = False) -> Assumptions:
+    """The same for a model that was made from another one: without what concerns lost sizes and inputs."""
+    known = (*noted(proto).texts, *texts) if from_model else tuple(texts)
+    return Assumptions.of(fitting(known, proto)[0])
 
 
 def note(proto: onnx.ModelProto, assumptions: Assumptions) -> None:
-    """Write assumptions into the metadata; without any beside the default set, there is no entry."""
+    """Add assumptions to the record in the metadata; without any beside the default set, there is no entry.
+
+    What was recorded stays: the model was made from one that relies on it.
+    """
     entries = proto.metadata_props
-    kept = [each for each in entries if each.key != ENTRY]
-    if len(kept) < len(entries):
-        replace_items(entries, kept)
-    if assumptions.texts:
-        entries.add(key=ENTRY, value=str(assumptions))
+    try:
+        whole = Assumptions.of((*recorded(proto).texts, *assumptions.texts))
+    except AssumptionError:  # only a model that does not rely on the former ones can be meant
+        whole = assumptions
+    if not whole.texts:
+        return
+    replace_items(entries, [each for each in entries if each.key != ENTRY])
+    entries.add(key=ENTRY, value=str(whole))
 
 
 def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:

@@ -13,7 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto
 
-from xoptim.facts.assumptions import Assumptions
+from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import Dim, substitute
 from xoptim.facts.errors import AssumptionError, ModelError
@@ -21,7 +21,7 @@ from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unr
 from xoptim.facts.schema import KNOWN_DOMAINS, may_own_graphs
 from xoptim.facts.shapes import Info
 from xoptim.facts.symbolic import SymbolicDim, bounds, is_nonnegative, named
-from xoptim.graph.assumed import assumed_info, assumed_sizes, check_fit, noted, open_sizes
+from xoptim.graph.assumed import assumed_info, assumed_sizes, check_fit, open_sizes
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model, call_domain
@@ -176,15 +176,15 @@ def load_model(
 ) -> Model:
     """Wrap a model. The protobuf is kept by reference and never modified; external data is resolved against ``base_dir``.
 
-    Without ``infer``, only the shapes and types that the model declares are known. The ``assumptions`` are those in its
-    metadata unless given. Raises `ModelError` when names are undefined or defined twice, or nodes form a cycle, and
-    `AssumptionError` when the assumptions do not fit the model.
+    Without ``infer``, only the shapes and types that the model declares are known. Unless ``assumptions`` are given, the
+    default set holds; the metadata are not read for them. Raises `ModelError` when names are undefined or defined twice, or
+    nodes form a cycle, and `AssumptionError` when the assumptions do not fit the model.
     """
     if not proto.HasField("graph"):
         raise ModelError("the model has no graph")
     try:
         with collection_paused():
-            return _load(proto, base_dir, infer, noted(proto) if assumptions is None else assumptions)
+            return _load(proto, base_dir, infer, assumptions or USUAL)
     except AssumptionError:
         raise
     except (AttributeError, TypeError, ValueError) as error:  # protobuf returns text that is not UTF-8 as bytes

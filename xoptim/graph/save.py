@@ -150,6 +150,12 @@ def place_of(target: Path) -> Path:
     return place
 
 
+def refuse_link(place: Path, target: Path) -> None:
+    """Raise `ModelError` where a file that belongs to a target is a link: its name was not given, and it may lead anywhere."""
+    if place.is_symlink():
+        raise ModelError(f"cannot write {str(target)!r}: {str(place)!r} belongs to it and is a symbolic link; remove the link")
+
+
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         with suppress(OSError):
@@ -273,6 +279,7 @@ class Draft:
     def _write(self, weights: Sequence[Weight], taken: Collection[str]) -> None:
         with write_errors(self._target):
             final = data_path(self._target, taken)
+            refuse_link(final, self._target)
             # What replaces nothing is not worth the wait for the disk: `cp` does not wait either.
             with temporary(final, buffering=0, syncs=self._place.exists()) as (stream, path):
                 write_weights(weights, stream, path.parent, path.name)
@@ -296,6 +303,8 @@ class Draft:
         cannot be written; all are unchanged then.
         """
         target = self._target
+        for place in along or {}:
+            refuse_link(place, target)
         with replacing(target) as files:
             for path in self._of(proto):
                 final = self._final.pop(path)

@@ -24,7 +24,7 @@ from xoptim.facts.errors import ModelError, RewriteError
 from xoptim.facts.operators import operator_label
 from xoptim.facts.shapes import Info
 from xoptim.facts.words import counted
-from xoptim.graph.assumed import assumed_of, assumed_sizes
+from xoptim.graph.assumed import assumed_of, assumed_sizes, report_unused
 from xoptim.graph.constants import constant_array, store
 from xoptim.graph.edit import Edit
 from xoptim.graph.export import export_model
@@ -57,7 +57,8 @@ class GraphBuilder(GraphQueries):
         verbose: see `OptimizationOptions.verbose`.
         ir_version: version of the file format of a new model.
         inline: replace calls of local functions by their bodies.
-        assume: assumptions about sizes and values, beside those in the options and in the metadata of the model.
+        assume: assumptions about sizes and values, beside those in the options.
+        assume_from_model: also use the assumptions in the metadata of the model.
 
     Raises:
         AssumptionError: when an assumption cannot be read, or does not fit the model.
@@ -73,10 +74,12 @@ class GraphBuilder(GraphQueries):
         ir_version: int | None = None,
         inline: bool = False,
         assume: Sequence[str] = (),
+        assume_from_model: bool = False,
     ) -> None:
         options = optimization_options or OptimizationOptions()
-        if assume:
-            options = replace(options, assume=(*options.assume, *assume))
+        if assume or assume_from_model:
+            trusts = options.assume_from_model or assume_from_model
+            options = replace(options, assume=(*options.assume, *assume), assume_from_model=trusts)
         self.optimization_options = replace(options, verbose=verbose) if verbose else options
         if isinstance(model, Model):
             self.model = model
@@ -90,7 +93,8 @@ class GraphBuilder(GraphQueries):
         else:
             source = model if isinstance(model, Source) else Source(_as_model(model))
             proto = inline_functions(source.proto) if inline and source.proto.functions else source.proto
-            known = assumed_of(proto, options.assume)
+            known = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+            report_unused(proto, known)
             self.model = load_model(proto, source.base_dir, infer=infer_shapes_options, assumptions=known)
         self.graph = self.scope = self.model.graph
         self.session = Optimizations(self.model)

@@ -25,7 +25,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
-from xoptim.validate.validation import validate
+from xoptim.validate.validation import compare
 
 MOST_CULPRITS: Final = 10
 """Most patterns that are left out of one model before healing stops."""
@@ -129,7 +129,7 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
     options.selected()  # a misspelt pattern is noticed before a large model is read
     left_out: list[Culprit] = []
     original, checks = located(model, proof.checks)
-    checks = replace(checks, assume=(*checks.assume, *options.assume))
+    checks = assuming(checks, options)
     if options.drop_unused_inputs:
         checks = replace(checks, fewer_inputs=True)
     while True:
@@ -153,6 +153,12 @@ def prove(model: Source | str | Path | onnx.ModelProto, options: OptimizationOpt
         left_out.append(culprit)
 
 
+def assuming(checks: ValidationOptions, options: OptimizationOptions) -> ValidationOptions:
+    """The options of a comparison with the assumptions of an optimization."""
+    trusts = checks.assume_from_model or options.assume_from_model
+    return replace(checks, assume=(*checks.assume, *options.assume), assume_from_model=trusts)
+
+
 def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOptions) -> tuple[ModelLike, ValidationOptions]:
     """The model to validate, and the folder of its external data."""
     if not isinstance(model, Source):
@@ -165,7 +171,7 @@ def located(model: Source | str | Path | onnx.ModelProto, checks: ValidationOpti
 def compare_each_provider(original: ModelLike, found: Proof, checks: ValidationOptions) -> list[ValidationReport]:
     """Compare an optimized model with the original; returns a report for each provider."""
     given = replace(checks, exactness=found.builder.report().exactness, optimized_dir=found.base_dir)
-    return [validate(original, found.proto, replace(given, providers=(provider,))) for provider in checks.providers]
+    return [compare(original, found.proto, replace(given, providers=(provider,))) for provider in checks.providers]
 
 
 def _both(listener: Callable[[Any], None] | None, each: EachCheck | None) -> Callable[[Any], None] | None:

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from xoptim.facts.assumptions import DEFAULTS, ENTRY, NOTHING, UNIT_ERROR, Assumptions, SizeFact, dimension
+from xoptim.facts.assumptions import DEFAULTS, NOTHING, UNIT_ERROR, Assumptions, SizeFact, dimension
 from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import RewriteError
-from xoptim.graph.assumed import note
+from xoptim.graph.assumed import note, recorded, unused
 from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
@@ -56,7 +56,8 @@ class RemoveGuards(Step):
     def run(self, model: Model) -> int:
         """Remove the guards; returns how many nodes."""
         graph = model.graph
-        if all(each.key != ENTRY for each in model.shell.metadata_props):  # guards come with what they check
+        record = recorded(model.shell).texts  # guards come with what they check
+        if not record or unused(record, model.assumptions):  # what is not assumed has to be checked in each run
             return 0
         guards = [node for node in graph.nodes if KEY in node.metadata_props()]
         constants = {name for node in guards for name in node.input if graph.tensor(name) is not None}

@@ -10,7 +10,7 @@ from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.optimizing.proof import Proof, ProofOptions, assuming, prove
 from xoptim.precision.attempts import best_attempt
 from xoptim.precision.halves import KERNELS, best_in_halves, proving_halves
 from xoptim.precision.measuring import integer_patterns, sensitivity
@@ -152,6 +152,7 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     word = HALVES if halves else precision.scheme
     computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(word)]
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
+    how = replace(how, checks=assuming(how.checks, options))
     if halves:
         further = replace(further, provider=KERNELS)
         found, rounded, patterns = best_in_halves(proof, further, how, precision)

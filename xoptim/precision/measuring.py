@@ -12,7 +12,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
 from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, ScalingPattern
-from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.optimizing.proof import Proof, ProofOptions, assuming
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preparing import Preparation
 from xoptim.precision.products import Product, find_products, rewritten, with_followers
@@ -69,6 +69,7 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
         ChoiceError: values do not fit the model, or it has no product that can be rounded.
         RunError, LoadError, FeedError: the model does not run.
     """
+    how = replace(how, checks=assuming(how.checks, options))
     folder, goal = proof.base_dir, precision.goal if precision.scheme in schemes_that_save_time() else "size"
     patterns = rounding_patterns(precision.scheme, options.patterns, goal)
     if all(pattern().unfit_for(None, options.provider) for pattern in patterns):

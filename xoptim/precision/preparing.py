@@ -81,7 +81,13 @@ class Preparation:
         """The model with scales moved, ``None`` where there is nothing to move; without samples by constants alone."""
         pattern = scaling(None if self.samples.are_random else given.observed.channels)
         options = OptimizationOptions(
-            patterns=[pattern], provider=self.provider, constant_folding=False, merge=False, remove_identity=False
+            patterns=[pattern],
+            provider=self.provider,
+            assume=self.how.checks.assume,
+            assume_from_model=self.how.checks.assume_from_model,
+            constant_folding=False,
+            merge=False,
+            remove_identity=False,
         )
         how = replace(self.how, each=True, draft=None, on_loaded=lambda _: None)
         proof = prove(Source(given.model, given.folder), options, how)

@@ -13,6 +13,7 @@ from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
+from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.constants import constant_array
 from xoptim.graph.export import export_model, value_info
 from xoptim.graph.graph import Graph
@@ -170,12 +171,14 @@ def _fix_axis(inputs: Mapping[str, ValueInfoProto], name: str, given: Sequence[i
     return True
 
 
-def with_shapes(proto: ModelProto, base_dir: Path | None = None) -> ModelProto:
+def with_shapes(proto: ModelProto, base_dir: Path | None = None, *, assume_from_model: bool = False) -> ModelProto:
     """A copy of a model whose results are declared, in subgraphs too; unknown types and shapes are omitted.
 
     Declarations that contradict the operators are dropped.
     """
-    model = load_model(proto, base_dir)
+    known = assumed_of(proto, (), from_model=assume_from_model)
+    report_unused(proto, known)
+    model = load_model(proto, base_dir, assumptions=known)
     found = export_model(model)
     _declare(model.graph, found.graph)
     return found

@@ -16,6 +16,8 @@ STANDARD_OUTPUT: Final = Path("/dev/stdout")
 """The path that means standard output for the command, as ``-o -`` does, also where there is no such file."""
 MAPPING_ALIGNMENT: Final = 1 << 16 if sys.platform == "win32" else 1 << 12
 """Files are mapped into memory from multiples of this offset on."""
+NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+"""Flag to open a file only if it is not a symbolic link, where the system can."""
 _ATTEMPTS: Final = 10
 _PAUSE: Final = 0.05  # seconds
 _CHUNK: Final = 1 << 24
@@ -57,6 +59,13 @@ def move(source: Path, target: Path) -> None:
             time.sleep(_PAUSE)
         else:
             return
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file, and a link to it, belong to the user who runs this process; where files have no owner, they do."""
+    if not hasattr(os, "getuid"):
+        return True
+    return {path.stat().st_uid, path.lstat().st_uid} == {os.getuid()}
 
 
 def set_permissions(path: Path, like: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,17 @@ def own_group() -> dict[str, Any]:
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
+
+
+def start_python(code: str, *words: str, prefix: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process of this Python that runs code with some words as its arguments.
+
+    Neither it nor a process that it starts imports from the current folder, where modules may have any name: ``-P``,
+    and its variable for the others. ``PYTHONPATH`` counts as ever. ``prefix`` begins the command line; ``options`` are
+    those of `subprocess.Popen`.
+    """
+    command = [*prefix, sys.executable, "-P", "-c", code, *words]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONSAFEPATH": "1"}, **options)
 
 
 def filling_memory() -> list[str]:

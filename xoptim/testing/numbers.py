@@ -41,7 +41,7 @@ def wrong_facts(model: ModelProto, all_feeds: Iterable[Feeds]) -> str:
     session = RUNTIME.load(exposed)
     if isinstance(session, str):
         return ""
-    graph = GraphBuilder(model).model.graph
+    graph = GraphBuilder(model, assume_from_model=True).model.graph
     agreeing = (feeds for feeds in all_feeds if _sizes(model, feeds) is not None)
     for feeds, (results,) in RUNTIME.run_all([session], agreeing, _MOST):
         sizes = _sizes(model, feeds) or {}
@@ -188,7 +188,7 @@ def is_specified(model: onnx.ModelProto, feeds: Feeds, results: list[Value], dif
     for value in concrete.graph.output:
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
-    view = GraphBuilder(concrete)
+    view = GraphBuilder(concrete, assume_from_model=True)
     return not any(
         isinstance(result, np.ndarray) and view.has_shape(output.name) and not _fits(view.get_shape(output.name), result)
         for output, result in zip(model.graph.output, results, strict=True)

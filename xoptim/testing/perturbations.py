@@ -147,7 +147,7 @@ def _optimized(case: Case, model: onnx.ModelProto, preset: str = "") -> Optimize
     """A model optimized with the pattern alone or with a preset, once: many variants, and results of them, are one model."""
     key = preset, serialized(model)
     if key not in case.optimized and preset:
-        case.optimized[key] = OptimizedAlone(optimize(model, patterns=preset, strict=True), 0, ())
+        case.optimized[key] = OptimizedAlone(optimize(model, patterns=preset, assume_from_model=True, strict=True), 0, ())
     elif key not in case.optimized:
         case.optimized[key] = optimize_alone(case.pattern, model)
     return case.optimized[key]

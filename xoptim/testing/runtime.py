@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 import onnx
 
-from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time
+from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time, start_python
 from xoptim.validate.errors import LoadError, RunError
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
@@ -104,9 +104,10 @@ class Runtime:
     def _ask(self, question: _Question) -> Any:
         process = self._process
         if process is None:
-            command = [*filling_memory(), sys.executable, "-c", f"from {__name__} import serve; serve()"]
+            code = f"from {__name__} import serve; serve()"
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-            process = self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere)
+            process = start_python(code, prefix=filling_memory(), stdin=pipe, stdout=pipe, stderr=nowhere)
+            self._process = process
         assert process.stdin is not None
         assert process.stdout is not None
         try:

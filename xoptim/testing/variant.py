@@ -87,6 +87,7 @@ def optimize_alone(pattern: type[Rewrite] | None, model: ModelProto) -> Optimize
     options = OptimizationOptions(
         patterns=None if pattern is None else [pattern],
         provider=provider_of(pattern) if pattern is not None else "cpu",
+        assume_from_model=True,
         strict=True,
         on_event=listen,
     )

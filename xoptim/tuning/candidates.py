@@ -153,7 +153,8 @@ class Candidates:
         with collection_paused():
             given = self.source.proto
             proto = inline_functions(given) if self._inline and given.functions else given
-            model = load_model(proto, self.source.base_dir, assumptions=assumed_of(proto, options.assume))
+            known = assumed_of(proto, options.assume, from_model=options.assume_from_model)
+            model = load_model(proto, self.source.base_dir, assumptions=known)
             Optimizer(model, options).run()
             proto = export_model(model)
             self._made[recipe] = _described(model, proto, written)

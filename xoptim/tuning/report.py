@@ -34,6 +34,12 @@ class TuningReport:
     refuted: tuple[tuple[str, str], ...] = ()
     lowered: Lowered | None = None  # the choice of bits, where products were rounded
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The assumptions in force beside the default set."""
+        reports = self.optimization.validation
+        return next((each.assumptions for each in reports), tuple(self.options.assume))
+
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
         return {
@@ -55,6 +61,7 @@ class TuningReport:
             "budget": self.options.budget,
             "provider": self.options.provider,
             "sizes": dict(self.sizes),
+            "assumptions": list(self.assumptions),
             "validation": [each.to_json() for each in self.optimization.validation],
             "precision": None if self.lowered is None else self.lowered.to_json(),
             "refuted": [{"label": label, "reason": reason} for label, reason in self.refuted],

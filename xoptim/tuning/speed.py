@@ -76,7 +76,8 @@ def keep_if_not_slower(
         options = culprit.avoided_by(options)
     on_step("measuring")
     same_feeds = replace(options, drop_unused_inputs=False)  # for all models that are measured
-    bench = replace(bench, assume=(*bench.assume, *options.assume))
+    trusts = bench.assume_from_model or options.assume_from_model
+    bench = replace(bench, assume=(*bench.assume, *options.assume), assume_from_model=trusts)
     measurement = Measurement(Candidates(source, same_feeds, inline=how.inline), bench, Budget(SECONDS))
     result = replace(measurement.original, recipe=Recipe())
     meter = measurement.meter()

@@ -12,7 +12,7 @@ from xoptim.bench.rounds import Ratio, common_sizes
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
-from xoptim.graph.save import save_proto
+from xoptim.graph.save import refuse_link, save_proto
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions, prove
 from xoptim.precision.lowering import joined
@@ -54,6 +54,7 @@ class Tuned:
         """
         path = Path(target)
         settings = settings_path(path)
+        refuse_link(settings, path)
         if settings.is_dir():
             raise ModelError(f"cannot write {str(settings)!r}: it is a folder")
         return save_proto(
@@ -103,7 +104,12 @@ class Tuner:
         self._refuted: list[tuple[str, str]] = []
         self._proofs: dict[Recipe, Proof] = {}
         self._selection = selection(options.include)
-        rewriting = OptimizationOptions(patterns=self._selection, provider=options.provider, assume=options.assume)
+        rewriting = OptimizationOptions(
+            patterns=self._selection,
+            provider=options.provider,
+            assume=options.assume,
+            assume_from_model=options.assume_from_model,
+        )
         candidates = Candidates(source, rewriting, precision=options.precision, checks=options.checks)
         on_step("choosing values")
         self._measurement = Measurement(candidates, options.bench, Budget(options.budget))

@@ -20,6 +20,7 @@ from xoptim.validate.report import Noise as Noise, RunReport as RunReport, Valid
 from xoptim.validate.revision import at_revision as at_revision
 from xoptim.validate.runs import load_test_data as load_test_data
 from xoptim.validate.session import (
+    EXTENSIONS as EXTENSIONS,
     Session as Session,
     SessionSettings as SessionSettings,
     Value as Value,

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import onnx
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.protos import inner_graphs
 from xoptim.validate.arbiter import Arbiter, Finding
 from xoptim.validate.compare import Comparison, ComparisonRules, ErrorBin, add_bins, compare_values, explains
@@ -219,6 +220,7 @@ class Judge:
             runs=tuple(self.runs),
             notes=tuple(self._notes),
             skipped=self.skipped,
+            assumptions=Assumptions.of(self._options.assume).texts,
         )
 
     def arbitrate(self, reference: Reference, candidate: Session, other: Located) -> None:

@@ -24,7 +24,8 @@ class RunValues:
             measures takes the first set.
         seed: of the random values, and of the order of measured runs.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
-        assume: assumptions about sizes and values, which the values of a run hold, beside those in the metadata of the models.
+        assume: assumptions about sizes and values, which the values of a run hold.
+        assume_from_model: also use the assumptions in the metadata of the models. The author of a file wrote them.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -33,6 +34,7 @@ class RunValues:
     seed: int = 0
     custom_op_libs: tuple[str, ...] = ()
     assume: Sequence[str] = ()
+    assume_from_model: bool = False
 
     def run_values(self) -> dict[str, Any]:
         """These fields, as arguments for other options."""
@@ -166,6 +168,7 @@ class RunChanges(TypedDict, total=False):
     seed: int
     custom_op_libs: tuple[str, ...]
     assume: Sequence[str]
+    assume_from_model: bool
 
 
 class ValidationChanges(RunChanges, total=False):

@@ -311,7 +311,7 @@ def run_reference(
     store = ResultStore()
     if options.test_data is not None:
         MemoryNeed(SizedModel(proto, base_dir), options.memory_limit).check({})
-        data = test_feeds(options.test_data, proto, options.assume)
+        data = test_feeds(options.test_data, proto, options)
         runs = [store.keep(run_plan(session, RunPlan("test data", {}, options.seed, feeds))) for feeds in data]
         return Reference(proto, base_dir, session.inputs, session.outputs, runs, settings=settings)
     search = Search(session, proto, base_dir, options, store, other)

@@ -10,9 +10,10 @@ from xoptim.facts.words import counted
 from xoptim.validate.compare import Comparison
 
 Status: TypeAlias = Literal["equal", "different", "not validated"]
-Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence"]
+Cause: TypeAlias = Literal["", "load", "run", "memory", "evidence", "assumptions"]
 """Causes of ``not validated``: onnxruntime does not load the original, or does not run it on the values; the weights do not
-fit into memory; or it ran, and its results are not evidence."""
+fit into memory; it ran, and its results are not evidence; or the models differ, and their metadata list assumptions that were
+not given."""
 
 
 _COARSE: Final = 0.005  # of the largest number; results of large values that differ by no more are rounding
@@ -88,6 +89,7 @@ class ValidationReport:
         cause: for ``not validated``, the kind of the reason.
         sections: number of sections in which the models were run, 0 when they were run whole.
         skipped: runs that were left out because of what they cost.
+        assumptions: those under which the models were compared, beside the default set.
     """
 
     status: Status
@@ -100,6 +102,7 @@ class ValidationReport:
     cause: Cause = ""
     sections: int = 0
     skipped: tuple[SkippedRun, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.providers)}: {self.summary()}>"
@@ -157,6 +160,7 @@ class ValidationReport:
             "runs": [_run_json(run) for run in self.runs],
             "notes": list(self.notes),
             "sections": self.sections,
+            "assumptions": list(self.assumptions),
             "skipped": [{"dims": dict(each.dims), "reason": each.reason} for each in self.skipped],
             "largest": None if self.largest is None else _comparison_json(self.largest),
             "original_seconds": self.original_seconds,

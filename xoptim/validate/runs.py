@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.protos import fed_inputs, is_external
 from xoptim.graph.assumed import assumed_of
@@ -119,13 +120,18 @@ def load_test_data(folder: Path, model: onnx.ModelProto) -> list[dict[str, Value
     return [feeds for feeds in found if feeds]
 
 
-def test_feeds(folder: Path, model: onnx.ModelProto, assume: Sequence[str]) -> list[dict[str, Value]]:
+def test_feeds(folder: Path, model: onnx.ModelProto, options: ValidationOptions) -> list[dict[str, Value]]:
     """The data sets of a folder; raises `ChoiceError` when they do not fit the model, or break what is assumed of it."""
+    known = _assumed(model, options)
     specs = {spec.name: spec for spec in input_specs(model, [value.name for value in fed_inputs(model)])}
     found = [given_feeds(feeds, specs, specs) for feeds in load_test_data(folder, model)]
     for feeds in found:
-        check_values(assumed_of(model, assume), list(specs.values()), feeds)
+        check_values(known, list(specs.values()), feeds)
     return found
+
+
+def _assumed(model: onnx.ModelProto, options: ValidationOptions) -> Assumptions:
+    return assumed_of(model, options.assume, from_model=options.assume_from_model)
 
 
 def _load_set(folder: Path, inputs: list[onnx.ValueInfoProto]) -> dict[str, Value]:
@@ -176,7 +182,7 @@ class Feeding:
         self.model, self.options = model, options
         self.given = given_feeds(options.feeds, specs, [value.name for value in fed_inputs(model)])
         self.specs = list(specs.values())
-        self.assumptions = assumed_of(model, options.assume)
+        self.assumptions = _assumed(model, options)
         check_values(self.assumptions, self.specs, self.given)
         self.random = [spec for spec in self.specs if spec.name not in self.given]
         self.fixed = _fixed_sizes(self.specs, self.given, options.dims)
@@ -242,7 +248,7 @@ def planned_batches(model: onnx.ModelProto, options: ValidationOptions) -> Itera
     Raises `FeedError` when an input cannot be fed, or a choice of the user does not fit the model.
     """
     if options.test_data is not None:
-        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in test_feeds(options.test_data, model, options.assume)]
+        yield [RunPlan("test data", {}, options.seed, feeds) for feeds in test_feeds(options.test_data, model, options)]
         return
     feeding = Feeding(model, options)
     sizes = feeding.assignments()

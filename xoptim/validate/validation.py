@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -17,7 +18,7 @@ from xoptim.facts.dtypes import byte_size, element_type, type_name
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs, proto_reads
 from xoptim.facts.shapes import Info
-from xoptim.graph.assumed import check_fit, noted
+from xoptim.graph.assumed import assumed_of, check_fit, fitting, noted, option_of, unused, unused_text
 from xoptim.graph.load import load_model
 from xoptim.system.machine import available_memory
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
@@ -339,7 +340,37 @@ def _value_info(name: str, value: Value) -> onnx.ValueInfoProto:
 
 
 def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None) -> ValidationReport:
-    """Compare an optimized model with the original.
+    """Compare a model with the original; see `compare`.
+
+    Assumptions in the metadata of the models are used only with ``assume_from_model``. Without it, models that
+    differ and list assumptions that are not given are ``not validated``: they may be equal where these hold.
+    """
+    options = options or ValidationOptions()
+    record = _recorded(original, optimized)
+    if options.assume_from_model:
+        return compare(original, optimized, replace(options, assume=(*options.assume, *record)))
+    left = unused(record, Assumptions.of(options.assume))
+    report = compare(original, optimized, options)
+    if not left:
+        return report
+    if report.status != "different" or report.faults:
+        return replace(report, notes=(*report.notes, unused_text(left)))
+    reason = f"{unused_text(left)}, {option_of(left[:1])} states one; without them: {report.reason}"
+    return replace(report, status="not validated", reason=reason, cause="assumptions")
+
+
+def _recorded(original: ModelLike, optimized: ModelLike) -> list[str]:
+    """The assumptions in the metadata of two models that fit the original."""
+    found: list[str] = []
+    with suppress(ModelError):  # the comparison tells that one cannot be read
+        first = read_proto(original)[0]
+        found += noted(first).texts
+        found += fitting(noted(read_proto(optimized)[0]).texts, first)[0]
+    return list(dict.fromkeys(found))
+
+
+def compare(original: ModelLike, optimized: ModelLike, options: ValidationOptions | None = None) -> ValidationReport:
+    """Compare an optimized model with the original, under the assumptions of the options alone.
 
     Both are run in onnxruntime as they are written, its own optimizations off, on the same values. The status is
     ``not validated`` when the original cannot be loaded or run, or when its results are not evidence (it does not
@@ -356,7 +387,7 @@ def validate(original: ModelLike, optimized: ModelLike, options: ValidationOptio
     try:
         proto, base_dir = read_original(original, options)
         other = _read(optimized, options)
-        options = _assuming(options, proto, other)
+        options = _assuming(options, proto)
         in_sections = options.sections
         if in_sections is None:
             in_sections = not fits_into_memory(proto, options.memory_limit, copies=1 if is_mapped(proto) else COPIES)
@@ -380,9 +411,10 @@ def _read(model: ModelLike, options: ValidationOptions) -> Located | None:
         return None
 
 
-def _assuming(options: ValidationOptions, original: onnx.ModelProto, optimized: Located | None) -> ValidationOptions:
-    """The options, with what was assumed of the optimized model."""
+def _assuming(options: ValidationOptions, original: onnx.ModelProto) -> ValidationOptions:
+    """The options with the assumptions of the caller alone, to which those in the metadata are added if asked for."""
     check_fit(Assumptions.of(options.assume), original)
-    if optimized is None:
+    if not options.assume_from_model:
         return options
-    return replace(options, assume=(*options.assume, *noted(optimized.proto).texts))
+    known = assumed_of(original, options.assume, from_model=True)
+    return replace(options, assume=known.texts, assume_from_model=False)

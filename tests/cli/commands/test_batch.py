@@ -14,17 +14,17 @@ import click
 import pytest
 from xoptim.cli.commands.batch import _NAMING_FILES, SHARED, batch_command
 
-from tests.batching.fakes import COMMAND, files, runs, write
+from tests.batching.fakes import SCRIPT, files, runs, write
 from tests.cli.command import Xopt
 from tests.cli.test_progress import MOVES
 from xoptim.batching import job as process
-from xoptim.batching.running import RESULTS
+from xoptim.batching.store import RESULTS
 
 INTERRUPTIBLE = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
 from xoptim.batching import job as process
-process.COMMAND = {COMMAND!r}
+process.CODE = {SCRIPT!r}
 from xoptim.cli.main import main
 main()
 """
@@ -33,7 +33,7 @@ main()
 @pytest.fixture(autouse=True)
 def _fake_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of models run a script in place of ``xopt``."""
-    monkeypatch.setattr(process, "COMMAND", COMMAND)
+    monkeypatch.setattr(process, "CODE", SCRIPT)
 
 
 def passed_on(result: str = "out/a.onnx") -> Any:

@@ -79,6 +79,7 @@ def test_json(xopt: Xopt) -> None:
     found = json.loads(out)
     assert set(found) == {
         *("model", "written", "is_faster", "is_original", "ratio", "interval", "chosen", "changes", "settings", "patterns"),
+        *("settings_file", "assumptions"),
         *(
             "nodes_before",
             "nodes_after",

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.batching.fakes import files
 from xoptim.batching import Record
 from xoptim.batching.job import Attempt
-from xoptim.batching.running import RESULTS, Store
+from xoptim.batching.store import RESULTS, Store
 
 A, B = (Record(model=f"/{name}", output=name, status="done") for name in "ab")
 

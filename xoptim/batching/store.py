@@ -1,0 +1,183 @@
+"""The folder of a batch: the lock, the attempts of a run, the results and their records.
+
+Others may have written into the folder before: records and links that lead out of it are not followed.
+"""
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from xoptim.batching.job import Attempt, sha256
+from xoptim.batching.record import BatchError, Record
+from xoptim.graph.save import replace_file
+from xoptim.system.files import NO_LINK, move, try_lock
+
+RESULTS: Final = "results.jsonl"
+_OWN: Final = ".xopt-batch"
+"""Folder for the lock, and for the attempts of a run."""
+_ATTEMPTS: Final = 10
+"""Attempts to lock the folder: a process that a killed run was just starting holds the lock for a moment."""
+_PAUSE: Final = 0.1
+_LONGEST: Final = 1 << 20
+"""Characters of a record, at most."""
+_LOGGER = logging.getLogger("xoptim")
+
+
+class Store:
+    """The folder of a batch, an absolute path, open for one run: another run that opens it meanwhile raises.
+
+    Processes write into the folder `workspace` only. `publish` moves their files into place and adds the record, so that a file
+    is never written by two attempts. A model has one line in ``results.jsonl`` when no run is open; a line that is added
+    while a run is open replaces an earlier one of that result.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.records: dict[str, Record] = {}
+        self._lock = -1
+        self._workspace: Path | None = None
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of this run, in which each attempt has a folder of its own."""
+        assert self._workspace is not None
+        return self._workspace
+
+    def __enter__(self) -> Self:
+        own = self.folder / _OWN
+        for path in (own, self.folder / RESULTS):
+            _refuse_link(path)
+        own.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(own / "lock", self.folder)
+        for left in own.glob("run-*"):  # of runs that were killed
+            shutil.rmtree(left, ignore_errors=True)
+        self._workspace = Path(tempfile.mkdtemp(prefix="run-", dir=own))
+        self.records = _read(self.folder)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        shutil.rmtree(self.workspace, ignore_errors=True)
+        _write(self.folder / RESULTS, self.records)
+        os.close(self._lock)
+
+    def publish(self, attempt: Attempt) -> Record:
+        """Move the files of an attempt into place, weights before the model that refers to them, and add its record.
+
+        Files of an earlier result that the model no longer has are removed, so that files and records agree. They stay when the
+        model could not even be read (a share that is not mounted, a worker with other versions): it may be unchanged.
+        """
+        if attempt.was_done:
+            return attempt.record
+        record = attempt.record
+        before = self.records.get(record.output)
+        if before is not None and not record.key:
+            record = replace(record, written=before.written)
+        try:
+            self._move(attempt)
+        except (OSError, BatchError) as error:
+            record = replace(record, status="failed", error=f"cannot write the result: {error}", written={})
+        self._remove({} if before is None else before.written, record)
+        self.records[record.output] = record
+        with (self.folder / RESULTS).open("a", encoding="utf-8") as stream:
+            stream.write(f"{record.to_line()}\n")
+        if attempt.folder is not None:
+            shutil.rmtree(attempt.folder, ignore_errors=True)
+        return record
+
+    def _remove(self, written: Mapping[str, str], record: Record) -> None:
+        """Remove the unchanged files of an earlier result that the present one lacks."""
+        for name in written.keys() - record.written.keys():
+            path = self.folder / name
+            with suppress(OSError):
+                if not path.is_symlink() and sha256(path) == written[name]:
+                    path.unlink()
+
+    def _move(self, attempt: Attempt) -> None:
+        if attempt.folder is None:
+            return
+        if not _is_inside(self.folder, attempt.record.output):
+            raise BatchError(f"{attempt.record.output!r} leads out of {str(self.folder)!r} by a symbolic link")
+        place = (self.folder / attempt.record.output).parent
+        for name in attempt.files:
+            _refuse_link(place / name)
+        inputs = {os.path.realpath(path) for path in attempt.inputs}
+        for name in attempt.files:
+            if os.path.realpath(place / name) in inputs:
+                raise BatchError(f"{str(place / name)!r} holds weights of the model")
+        place.mkdir(parents=True, exist_ok=True)
+        for name in attempt.files:
+            move(attempt.folder / name, place / name)
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise BatchError(f"{str(path)!r} is a symbolic link, which a batch does not follow; remove it")
+
+
+def _is_inside(folder: Path, name: str) -> bool:
+    """Whether a relative name leads to a place for results in a folder, whatever links are on the way."""
+    path = Path(name)
+    if "\0" in name or path.is_absolute() or ".." in path.parts or path.parts[:1] in ((), (_OWN,), (RESULTS,)):
+        return False
+    return Path(os.path.realpath(folder / path.parent)).is_relative_to(os.path.realpath(folder))
+
+
+def _locked(path: Path, output: Path) -> int:
+    """A handle that locks a file until it is closed or the process ends.
+
+    Raises `BatchError` when another process has locked it.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+    for _ in range(_ATTEMPTS):
+        if try_lock(handle):
+            return handle
+        time.sleep(_PAUSE)
+    os.close(handle)
+    raise BatchError(f"another batch writes into {str(output)!r}")
+
+
+def _read(folder: Path) -> dict[str, Record]:
+    """The records of a folder by their result, the last one of each; a line that a killed run has cut off is left out.
+
+    One warning is logged about all other lines that do not parse as records, or name files outside the folder.
+    """
+    path = folder / RESULTS
+    found: dict[str, Record] = {}
+    faults: list[str] = []
+    for number, line in enumerate(_lines(path) if path.is_file() else (), 1):
+        try:
+            record = Record.from_line(line)
+            outside = [name for name in (record.output, *record.written) if not _is_inside(folder, name)]
+            if outside:
+                raise ValueError(f"{outside[0][:80]!r} is outside the folder")
+            found[record.output] = record
+        except ValueError as error:
+            if line.strip() and (line.endswith("\n") or len(line) > _LONGEST):
+                faults.append(f"line {number}: {error}")
+    if faults:
+        count = f"{len(faults)} invalid records are" if len(faults) > 1 else "an invalid record is"
+        _LOGGER.warning("%s: %s ignored (%s)", str(path), count, faults[0])
+    _write(path, found)  # a line that is added must not continue one that was cut off
+    return found
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file; of one that is too long for a record, as much as shows that."""
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+        while line := stream.readline(_LONGEST + 1):
+            yield line
+            while len(line) > _LONGEST and not line.endswith("\n"):
+                line = stream.readline(_LONGEST + 1)
+
+
+def _write(path: Path, records: Mapping[str, Record]) -> None:
+    """Write records, a line each, in order of their results; the file is complete at any time."""
+    replace_file(path, "".join(f"{record.to_line()}\n" for _, record in sorted(records.items())).encode())
