@@ -16,6 +16,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper, parser
 
 from xoptim.facts.protos import every_node, inner_graphs, is_external, standard_domain
+from xoptim.validate.double_conv import conv_function, is_conv, window_of
 from xoptim.validate.protos import Located, large_tensors, light_copy, tensor_array
 
 NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -216,7 +217,14 @@ def _add_functions(model: onnx.ModelProto) -> None:
     """Let nodes whose operators have no kernel for double call functions."""
     needed: dict[str, FunctionProto] = {}
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 18)
+    shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for node in _all_nodes(model):
+        window = window_of(node, shapes.get(node.input[1])) if is_conv(node) else None
+        if window is not None:
+            needed.setdefault(window.name, conv_function(window, _DOMAIN, opset))
+            node.op_type, node.domain = window.name, _DOMAIN
+            del node.attribute[:]
+            continue
         name = _replacement(node)
         if name is None:
             continue
@@ -372,6 +380,16 @@ _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
         ),
     ),
     "Softsign": ("Softsign (x) => (y)", lambda: _ZERO_ONE + "a = Abs(x) d = Add(one, a) y = Div(x, d)"),
+    "GlobalAveragePool": (
+        "GlobalAveragePool (x) => (y)",
+        lambda: (
+            "s = Shape(x) z = Constant <value_ints = [0]> () two = Constant <value_ints = [2]> () "
+            "minus = Constant <value_ints = [-1]> () nc = Slice(s, z, two) flat = Concat <axis = 0> (nc, minus) "
+            "r = Reshape(x, flat) t = ReduceSum <keepdims = 1> (r, two) rs = Shape(r) n = Gather(rs, two) "
+            "f = Cast <to = 11> (n) m = Div(t, f) rank = Shape(s) rest = Sub(rank, two) "
+            "ones = ConstantOfShape <value = int64[1] {1}> (rest) back = Concat <axis = 0> (nc, ones) y = Reshape(m, back)"
+        ),
+    ),
     "Tan": ("Tan (x) => (y)", lambda: "s = Sin(x) c = Cos(x) y = Div(s, c)"),
     "Sinh": ("Sinh (x) => (y)", lambda: _HALF + "n = Neg(x) a = Exp(x) b = Exp(n) d = Sub(a, b) y = Mul(d, half)"),
     "Cosh": ("Cosh (x) => (y)", lambda: _HALF + "n = Neg(x) a = Exp(x) b = Exp(n) d = Add(a, b) y = Mul(d, half)"),

@@ -21,6 +21,7 @@ from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
 
 _ROUNDING: Final = 0.005  # of the largest number; fused kernels add up in another order, and in other types
+_ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
 _CRASHING: Final = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 """Types for which onnxruntime's optimizations end the process on some graphs, such as a Transpose before a MatMul."""
@@ -93,4 +94,6 @@ def _share(comparison: Comparison) -> _Worst:
     is_number = comparison.fault == "value" and comparison.tolerance is not None and np.isfinite(comparison.excess)
     if not is_number or not comparison.top:
         return _Worst(math.inf, text)
+    if comparison.max_abs <= _ABSOLUTE:
+        return _Worst()  # next to the bound of a function, such as a Sigmoid that is nearly 0
     return _Worst(comparison.max_abs / comparison.top, text)
