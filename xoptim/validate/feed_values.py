@@ -132,10 +132,11 @@ def _tensor(
         numbers = _mask(shape, rng, style)
     if numbers is None:
         numbers = _free(spec.element_type, use.kind, shape, rng, style)
-    if use.was_mask and len(shape) > 1 and shape[0] > 1:
-        numbers[0] = 0  # a row that is masked whole
     if use.kind in ("index", "place", "free") and is_integer(spec.element_type) and style.level is None:
         numbers = _with_landmarks(numbers, use, sizes, rng, _integral(style.landmarks, spec.element_type))
+    if use.was_mask and len(shape) > 1 and shape[0] > 1:
+        numbers = np.array(numbers)
+        numbers[0] = 0  # a row that is masked whole
     if use.kind == "divisor":
         numbers = np.where(numbers == 0, 1, numbers)
     with np.errstate(all="ignore"):

@@ -50,6 +50,7 @@ NARROW_LIMITS: Final[Mapping[int, tuple[int, ...]]] = {
     onnx.TensorProto.FLOAT: (2**24,),
 }
 """The largest integer up to which types hold all others."""
+_LIMITS: Final = frozenset(float(number) for numbers in NARROW_LIMITS.values() for number in numbers)
 _INDEXING: Final = frozenset(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "RotaryEmbedding"))
 _OWNERS: Final = ("If", "Loop", "Scan", "SequenceMap")
 _MEASURING: Final = frozenset(("Shape", "Size"))
@@ -71,7 +72,8 @@ def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -
     mine = set(_numbers(original))
     its = mine if other is None else set(_numbers(other))
     changed = sorted(mine ^ its, key=_order)
-    common = sorted(mine & its, key=_order)
+    # What a Cast cuts off matters where only one model has it: both mask a sequence by floats, for instance.
+    common = sorted((bound for bound in mine & its if bound.number not in _LIMITS), key=_order)
     numbers = dict.fromkeys(bound.number for bound in (*changed, *common))
     floats, integers = ([bound.number for bound in changed if bound.is_float == wanted] for wanted in (True, False))
     words = dict.fromkeys(word for model in (original, other) if model is not None for word in _words(model))

@@ -1,0 +1,112 @@
+import math
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.support import parse
+from xoptim.validate.double import in_doubles, narrow_type, own_constants
+from xoptim.validate.protos import Located
+from xoptim.validate.session import Session
+
+DOMAINS = {"com.microsoft": 1}
+ACTIVATIONS = [
+    *("Erf(x)", "LeakyRelu <alpha = 0.3> (x)", "Elu(x)", "Selu(x)", "Celu(x)", "HardSigmoid(x)", "HardSwish(x)", "Mish(x)"),
+    *("ThresholdedRelu(x)", "Softplus(x)", "Softsign(x)", "Sigmoid(x)", "Gelu(x)", 'Gelu <approximate = "tanh"> (x)'),
+    *("com.microsoft.Gelu(x)", "com.microsoft.FastGelu(x)", "com.microsoft.QuickGelu(x)", "Tan(x)", "Sinh(x)", "Cosh(x)"),
+]
+
+
+def run_double(model: onnx.ModelProto, **feeds: np.ndarray) -> np.ndarray:
+    wide = in_doubles(model, None)
+    assert wide is not None
+    (found,) = Session(wide.proto, weights=wide.weights).run({name: value.astype(np.float64) for name, value in feeds.items()})
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float64
+    return found
+
+
+@pytest.mark.parametrize("expression", ACTIVATIONS)
+def test_activations_without_a_kernel(expression: str) -> None:
+    model = parse(f"agraph (float[41] x) => (float[41] y) {{ y = {expression} }}", 22, domains=DOMAINS)
+    x = np.linspace(-6, 6, 41).astype(np.float32)
+    (narrow,) = Session(model).run({"x": x})
+    assert isinstance(narrow, np.ndarray)
+    np.testing.assert_allclose(run_double(model, x=x), narrow, rtol=2e-5, atol=1e-6)
+
+
+def test_the_error_function_is_accurate() -> None:
+    model = parse("agraph (float[n] x) => (float[n] y) { y = Erf(x) }")
+    x = np.linspace(-7, 7, 200).astype(np.float32)
+    expected = [math.erf(float(each)) for each in x]
+    np.testing.assert_allclose(run_double(model, x=x), expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("shape", "weight", "attributes"),
+    [
+        ((2, 3, 9, 8), (4, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((1, 3, 9, 8), (4, 3, 3, 2), {"strides": [2, 3], "pads": [1, 0, 2, 1]}),
+        ((1, 4, 9), (4, 1, 3), {"group": 4, "dilations": [2]}),
+        ((1, 4, 9, 9), (6, 2, 3, 3), {"group": 2, "strides": [2, 2]}),
+        ((1, 2, 4, 5, 6), (3, 2, 2, 2, 2), {}),
+    ],
+)
+def test_convolutions(shape: tuple[int, ...], weight: tuple[int, ...], attributes: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    stored = {"w": rng.standard_normal(weight).astype(np.float32), "b": rng.standard_normal(weight[0]).astype(np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], **attributes),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Add", ["c", "p"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None] * len(shape))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(value, name) for name, value in stored.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    values = rng.standard_normal(shape).astype(np.float32)
+    (narrow,) = Session(model).run({"x": values})
+    assert isinstance(narrow, np.ndarray)
+    np.testing.assert_allclose(run_double(model, x=values), narrow, rtol=1e-4, atol=1e-5)
+
+
+def test_types_in_subgraphs_and_attributes() -> None:
+    model = parse(
+        """agraph (float[n] x, bool c) => (float[n] y) {
+            one = Constant <value_float = 1.0> ()
+            a = If (c) <then_branch = t () => (float[n] u) { k = Constant <value = float {0.1}> () u = Mul(x, k) },
+                        else_branch = e () => (float[n] v) { v = Identity(x) }>
+            i = Cast <to = 6> (a) f = Cast <to = 1> (i)
+            s = Shape(x) z = ConstantOfShape(s) b = Add(f, z) d = Add(b, one) y = Add(d, a) }"""
+    )
+    wide = in_doubles(model, None)
+    assert wide is not None
+    feeds = {"x": np.array([1.5, -2.25]), "c": np.array(True)}
+    (found,) = Session(wide.proto).run(feeds)
+    assert isinstance(found, np.ndarray)
+    tenth = float(np.float32(0.1))
+    np.testing.assert_allclose(found, [1.5 * tenth + 1, -2.25 * tenth + 1], rtol=1e-15)
+
+
+def test_models_that_compute_in_several_types_are_left_alone() -> None:
+    mixed = parse("agraph (float[n] x) => (float[n] y) { a = Cast <to = 10> (x) b = Neg(a) y = Cast <to = 1> (b) }")
+    assert narrow_type(mixed) is None
+    assert in_doubles(mixed, None) is None
+    half = parse("agraph (float16[n] x) => (float16[n] y) { y = Neg(x) }")
+    assert narrow_type(half) == TensorProto.FLOAT16
+    assert in_doubles(parse("agraph (int64[n] x) => (int64[n] y) { y = Neg(x) }"), None) is None
+
+
+def test_constants_that_only_one_model_has() -> None:
+    def model(**stored: np.ndarray) -> Located:
+        found = parse("agraph (float[n] x) => (float[n] y) { y = Neg(x) }")
+        found.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in stored.items())
+        return Located(found, None)
+
+    weight = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+    first = model(w=weight, third=np.array(1 / 3, np.float32), half=np.array(0.5, np.float32))
+    second = model(v=np.ascontiguousarray(weight.T), third=np.array(1 / 3, np.float32), folded=weight * np.float32(0.3))
+    assert own_constants(first, second).keys() == {"third"}  # single numbers may be part of an operator
+    assert own_constants(second, first).keys() == {"third", "folded"}

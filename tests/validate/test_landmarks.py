@@ -1,0 +1,71 @@
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper
+
+from tests.support import parse
+from xoptim.validate.landmarks import landmarks, steers
+
+
+def test_bounds_of_both_models_count_those_of_one_first() -> None:
+    head = "agraph (float[n] x) => (float[n] y)"
+    before = parse(f"{head} <float low = {{-3}}, float high = {{500}}> {{ y = Clip(x, low, high) }}")
+    after = parse(f"{head} <float low = {{-3}}, float high = {{400}}> {{ a = Max(x, low) y = Min(a, high) }}")
+    found = landmarks(before, after)
+    assert found.all == (400.0, 500.0, -3.0)
+    assert found.floats == (400.0, 500.0)
+    assert found.integers == ()
+    assert found.is_new
+    assert not landmarks(before, before).is_new
+    assert landmarks(before).all == landmarks(before, before).all
+
+
+def test_integers_attributes_and_limits_of_types() -> None:
+    model = parse(
+        """agraph (int64[n] i, float[n] x) => (int8[n] y, float[n] z) <int64 top = {77}>
+        { a = Min(i, top) y = Cast <to = 3> (a) z = ThresholdedRelu <alpha = 2.5> (x) }"""
+    )
+    found = landmarks(model, parse("agraph (int64[n] i, float[n] x) => (int64[n] y) { y = Neg(i) }"))
+    assert found.floats == (2.5,)
+    assert found.integers == (77.0, 127.0)
+
+
+def test_strings_of_the_model() -> None:
+    model = parse('agraph (string[n] s) => (bool[n] y) <string[1] word = {"stop"}> { y = Equal(s, word) }')
+    assert landmarks(model).words == ("stop",)
+
+
+def test_a_longer_table_is_new() -> None:
+    def table(rows: int) -> onnx.ModelProto:
+        model = parse("agraph (int64[n] i) => (float[n,2] y) { y = Gather(t, i) }")
+        model.graph.initializer.append(numpy_helper.from_array(np.ones((rows, 2), np.float32), "t"))
+        return model
+
+    assert landmarks(table(512), table(511)).is_new
+    assert not landmarks(table(512), table(512)).is_new
+
+
+def test_damaged_constants_are_no_landmarks() -> None:
+    model = parse("agraph (float[n] x) => (float[n] y) { y = Max(x, c) }")
+    model.graph.initializer.append(TensorProto(name="c", data_type=TensorProto.FLOAT, dims=[1], raw_data=b"\\1"))
+    assert landmarks(model).all == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = Expand(x, i)", True),
+        ("s = Shape(x) y = Expand(x, s)", False),
+        ("a = Add(i, i) y = Reshape(x, a)", True),
+        ("a = Add(i, i) f = Cast <to = 1> (a) y = Mul(x, f)", False),
+        ("q = Div(i, i) f = Cast <to = 1> (q) y = Mul(x, f)", True),
+    ],
+)
+def test_values_that_steer_sizes(body: str, expected: bool) -> None:
+    assert steers(parse(f"agraph (float[1] x, int64[1] i) => (float[k] y) {{ {body} }}")) == expected
+
+
+def test_values_that_steer_sizes_within_a_body() -> None:
+    branches = "then_branch = t () => (float[k] u) { u = Expand(x, i) }, else_branch = e () => (float[k] v) { v = Neg(x) }"
+    body = f"y = If (c) <{branches}>"
+    assert steers(parse(f"agraph (float[1] x, int64[1] i, bool c) => (float[k] y) {{ {body} }}"))
