@@ -73,11 +73,18 @@ class Arbiter:
         for is_noisy in (False, True):
             if is_noisy and not (suspects & output.differs_visibly()).any():
                 break
+            if is_noisy and not self._repeats(at, feeds, wide):
+                return Finding()
             suspects = self._unexplained(output, suspects, is_noisy, at, feeds, wide)
         different = suspects & output.differs_visibly()
         if different.any():
             return Finding(output.described(different))
         return Finding(is_rounding=output.is_as_accurate(~suspects))
+
+    def _repeats(self, at: int, feeds: Mapping[str, Value], wide: Sequence[Sequence[Value]]) -> bool:
+        """Whether the original gives an output once more: otherwise any change looks like rounding."""
+        again = np.asarray(self._sessions[0].run(feeds)[at])
+        return np.array_equal(again, np.asarray(wide[0][at]), equal_nan=True)
 
     def _unexplained(
         self,
