@@ -24,6 +24,7 @@ from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, 
 from .files import readable
 from .guard import MEMORY_BOUND
 from .settings import SETTINGS, place_of, read_settings, taken_from
+from .terminal import escaped_output, say
 
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help itself
 
@@ -40,7 +41,7 @@ class _Warnings(logging.Handler):
         text = readable(" ".join(record.getMessage().split()))
         if text not in self._shown:
             self._shown.add(text)
-            click.echo(f"xopt: warning: {text}", err=True)
+            say(f"xopt: warning: {text}", err=True)
 
 
 _FAST = "fast"
@@ -137,7 +138,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     warnings = _Warnings()
     logger.addHandler(warnings)
     try:
-        return _run(arguments)
+        with escaped_output():
+            return _run(arguments)
     finally:
         logger.removeHandler(warnings)
 
@@ -174,7 +176,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
+    say(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
     return code
 
 

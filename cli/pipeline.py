@@ -18,6 +18,7 @@ from .files import STANDARD_OUTPUT, writable
 from .options import flag
 from .progress import Progress
 from .summary import Summary
+from .terminal import say
 
 
 @dataclass(frozen=True)
@@ -83,20 +84,20 @@ def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str)
     """Write a model, and say so: on standard error where the model goes to standard output."""
     if target == STANDARD_OUTPUT:
         write_stream(serialized(proto, model.parent))
-        click.echo(f"{summary}: standard output", err=True)
+        say(f"{summary}: standard output", err=True)
     else:
-        click.echo(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
+        say(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
 
 
 def verdict(summary: Summary, strict: bool) -> int:
     """Return the exit code, and print a line with the reason when it is not 0."""
     reason = summary.refusal(strict)
     if reason:
-        click.echo(f"xopt: error: {reason}", err=True)
+        say(f"xopt: error: {reason}", err=True)
         return DIFFERENT
     doubtful = next((report for report in summary.proof.reports if not report.ok), None)
     if doubtful is not None:
-        click.echo(f"xopt: warning: {doubtful.summary()}", err=True)
+        say(f"xopt: warning: {doubtful.summary()}", err=True)
         return NOT_VALIDATED
     return 0
 
@@ -142,7 +143,7 @@ class PageRequest:
             try:
                 facts = measured(facts, original, proof.proto, summary.latency.options)
             except XoptimError as error:  # the model is written all the same
-                click.echo(f"xopt: warning: operators not measured: {error}", err=True)
+                say(f"xopt: warning: operators not measured: {error}", err=True)
         return report_of(self._recorder.of(proof.builder.model), facts, proof.builder.optimization_options.provider)
 
     def save(self, page: HtmlReport | None) -> Path | None:

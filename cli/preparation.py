@@ -13,6 +13,7 @@ from xoptim.api.preparing import Source, fitting_assumptions, prepared_source
 
 from .files import is_stream
 from .options import flag, option, repeated
+from .terminal import say
 from .validation import named_parts
 
 
@@ -41,7 +42,7 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
         return tuple(texts)
     kept, reasons = fitting_assumptions(model if isinstance(model, Source) else Source(model), texts)
     for reason in reasons:
-        click.echo(f"xopt: warning: {reason}; it is left out", err=True)
+        say(f"xopt: warning: {reason}; it is left out", err=True)
     return tuple(kept)
 
 

@@ -27,6 +27,7 @@ from ..progress import Progress
 from ..selection import SelectionWithRules
 from ..summary import Summary, print_summary
 from ..tables import print_json
+from ..terminal import say
 from ..validation import COMPARISON, VALUES, Comparison, Lowering, check_values_used, verify_option
 
 PATIENCE: Final = 5.0
@@ -243,7 +244,7 @@ def _no_slower(
     try:
         return keep_if_not_slower(model, proof, options, how, bench_options, on_step=how.on_step)
     except XoptimError as error:
-        click.echo(f"xopt: warning: not measured: {error}", err=True)
+        say(f"xopt: warning: not measured: {error}", err=True)
         return proof, None
 
 
@@ -263,7 +264,7 @@ def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchRepo
     try:
         return bench({"original": original, "result": proof.proto}, options)
     except XoptimError as error:
-        click.echo(f"xopt: warning: not measured: {error}", err=True)
+        say(f"xopt: warning: not measured: {error}", err=True)
         return None
 
 

@@ -13,6 +13,7 @@ from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, writable
 from ..options import command, flag, provider_option, refuse_idle
 from ..progress import Progress
+from ..terminal import say
 from ..validation import COMPARISON, VALUES, Comparison, verify_option
 
 PATIENCE: Final = 5.0
@@ -50,6 +51,6 @@ def report_command(first: Path, second: Path, choices: _Choices) -> int:
         verify, timing = checks if choices.verify else False, bench if choices.benchmark else None
         made = report(first, second, target, verify=verify, bench=timing)
     for each in made.validation:
-        click.echo(f"validation  {', '.join(each.providers)}: {each.summary()}")
-    click.echo(f"written     {target}")
+        say(f"validation  {', '.join(each.providers)}: {each.summary()}")
+    say(f"written     {target}")
     return DIFFERENT if any(each.status == "different" for each in made.validation) else 0

@@ -20,6 +20,7 @@ from ..preparation import assume_option, fitting
 from ..progress import Progress
 from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
+from ..terminal import say
 from ..validation import Values, calibration_option, fraction, metric_option
 
 _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
@@ -76,7 +77,7 @@ def tune_command(model: Path, choices: _Choices) -> int:
         _show(found.report, written)
     failure = next((each for each in found.report.optimization.validation if not each.ok), None)
     if failure is not None:
-        click.echo(f"xopt: warning: {failure.summary()}", err=True)
+        say(f"xopt: warning: {failure.summary()}", err=True)
         return NOT_VALIDATED
     return 0
 

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import click
-
 from xoptim import ValidationOptions, verify
 
 from ..exit_codes import DIFFERENT
@@ -12,6 +10,7 @@ from ..files import MODEL
 from ..options import command, common, flag, json_option, providers_option, refuse_idle
 from ..preparation import assume_option, fitting
 from ..tables import print_json
+from ..terminal import say
 from ..validation import Comparison, check_values_used
 
 
@@ -40,7 +39,7 @@ def verify_command(original: Path, other: Path, choices: _Choices) -> int:
         print_json([report.to_json() for report in reports])
     else:
         for report in reports:
-            click.echo(f"{', '.join(report.providers)}: {report.summary()}")
+            say(f"{', '.join(report.providers)}: {report.summary()}")
             for note in report.notes:
-                click.echo(f"  {note}")
+                say(f"  {note}")
     return 0 if all(report.ok for report in reports) else DIFFERENT

@@ -186,7 +186,7 @@ class Session:
             path = Path(model)
             if not path.is_file():
                 raise FileNotFoundError(f"no model at {path}")
-            if is_text(path):
+            if is_text(path) or not _is_utf8(path):
                 proto, folder = read_proto(path)
                 return self._source(proto, options, folder, weights)
             return str(path)
@@ -281,6 +281,15 @@ def _call(run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float
     finally:  # also after Ctrl-C: the main thread waits here, since onnxruntime does not react to signals
         options.terminate = True  # only this flag stops a loop that does not end
         pool.shutdown()
+
+
+def _is_utf8(path: Path) -> bool:
+    """Whether onnxruntime can be given a path: it takes no other bytes."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_numeric(type_name: str) -> bool:
