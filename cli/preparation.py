@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from xoptim import OptimizationOptions, Preparation, ValidationOptions, ValidationReport, XoptimError, verify
 from xoptim.api.preparing import Source, fitting_assumptions, prepared_source
+from xoptim.diagnose.explanation import abridged, whole_number
 
 from .files import is_stream
 from .options import flag, option, repeated
@@ -93,9 +94,12 @@ def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:
             name = before if equals else name
             if equals and name in found:
                 raise click.UsageError(f"--fix {name}: it is given twice")
-            if not name or not size.isdecimal():
-                raise click.UsageError(f"--fix {text!r}: write it as NAME=SIZE, such as batch=1,seq=128 or x=1,3,224,224")
-            found.setdefault(name, []).append(int(size))
+            number = whole_number(size)
+            if not name or number is None:
+                raise click.UsageError(
+                    f"--fix {abridged(text)}: write it as NAME=SIZE, such as batch=1,seq=128 or x=1,3,224,224"
+                )
+            found.setdefault(name, []).append(number)
     return found
 
 

@@ -5,15 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import click
-
 from xoptim.bench import BenchOptions, BenchReport, ModelTimes, OperatorTime, bench, profile
 from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
 from ..guard import MEMORY_BOUND
-from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
+from ..options import THREADS, choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json
 from ..validation import Values
@@ -22,7 +20,7 @@ from ..validation import Values
 @dataclass(frozen=True)
 class _Choices:
     provider: str = provider_option()
-    threads: int = option("Threads within an operator (default: onnxruntime's).", type=click.IntRange(min=0), default=0)
+    threads: int = option("Threads within an operator (default: onnxruntime's).", type=THREADS, default=0)
     seconds: float = duration("Time of measured runs for each model.", default=10.0)
     values: Values = field(default_factory=Values)
     ort_level: Literal["all", "extended", "basic", "off"] = choice(

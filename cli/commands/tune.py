@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import click
-
 from xoptim import PrecisionOptions, tune
 from xoptim.bench.rounds import chosen_sizes
 from xoptim.precision.metrics import Metric
@@ -14,7 +12,7 @@ from xoptim.tuning import TuneOptions, TuningReport
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
 from ..guard import MEMORY_BOUND
-from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
+from ..options import THREADS, command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..preparation import assume_option, fitting
 from ..progress import Progress
@@ -31,7 +29,7 @@ class _Choices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
-    threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
+    threads: int = option("Threads within an operator (default: searched too).", type=THREADS, default=0)
     assume: tuple[str, ...] = assume_option()
     include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
     values: Values = field(default_factory=Values)

@@ -55,10 +55,9 @@ def spoiled() -> onnx.ModelProto:
     return model
 
 
-def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
-    """Command lines of each command."""
-    x, node = bad("x"), bad("Transpose_t")
-    np.savez(folder / "feeds.npz", **{x: np.ones((2, 4), np.float32), bad("w"): np.ones(4, np.float32)})  # type: ignore[arg-type]
+def prepare(folder: Path) -> None:
+    """The files that the command lines name."""
+    np.savez(folder / "feeds.npz", **{bad("x"): np.ones((2, 4), np.float32), bad("w"): np.ones(4, np.float32)})  # type: ignore[arg-type]
     other = onnx.load("bad.onnx")
     other.graph.node[-1].op_type = "HardSigmoid"
     onnx.save(other, "other.onnx")
@@ -69,6 +68,12 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
     unknown.graph.node[-1].op_type, unknown.graph.node[-1].domain = bad("Op"), bad("d")
     onnx.save(unknown, "unknown.onnx")
     (folder / BAD.replace("/", "_")).write_bytes(b"nothing")
+
+
+def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
+    """Command lines of each command."""
+    prepare(folder)
+    node = bad("Transpose_t")
     short = ("--seconds", "0.01")
     return {
         "optimize": [

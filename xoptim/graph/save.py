@@ -162,7 +162,8 @@ INLINE_LIMIT: Final = 1024
 """Tensors of up to this many bytes stay in the model even when data is external."""
 SHARED: Final = "xoptim.weights"
 """Key of the metadata that name the files of another model whose weights a model shares."""
-_HELD: Final = "held"
+_HELD: Final = f"held {os.urandom(8).hex()}"
+"""The key of a stub, which no model from outside has."""
 
 
 class Held:

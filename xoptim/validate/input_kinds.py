@@ -1,5 +1,6 @@
 """Random values for the inputs of a model, in the range that the uses of each input accept."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,6 +101,10 @@ _KNOWN_VALUES: Final = (
 _PRECEDENCE: Final[tuple[ValueKind, ...]] = (
     "choice", "index", "keep", "axes", "zero", "all", "one", "count", "length", "mask", "unit", "positive",
 )  # fmt: skip
+_MOST_AXES: Final = 64
+"""Of an array of numpy."""
+_MOST_ELEMENTS: Final = 1 << 58
+"""Of an array of numpy, whose bytes are counted in 63 bits."""
 _POSITION: Final = re.compile(r"position|(^|[_.])pos(_ids)?$", re.IGNORECASE)
 
 
@@ -335,6 +340,10 @@ def _tensor(
         dtype = numpy_dtype(spec.element_type)
     except KeyError:
         raise FeedError(f"no value can be made for input {spec.name!r} of element type {spec.element_type}") from None
+    if len(shape) > _MOST_AXES:
+        raise FeedError(f"input {spec.name!r} has {len(shape)} axes; no value of more than {_MOST_AXES} can be made")
+    if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:  # numpy multiplies sizes of an empty array too
+        raise FeedError(f"input {spec.name!r} has a shape whose sizes multiply to more than {_MOST_ELEMENTS}")
     if spec.element_type == TensorProto.STRING:
         return _strings(use, shape, rng)
     numbers = _structured(use, shape, sizes, rng)
