@@ -16,13 +16,16 @@ from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
 from xoptim.diagnose.explanation import similar
-from xoptim.system.machine import on_request_to_end
+from xoptim.engine.environment import wants_log
+from xoptim.system.journal import JOURNAL
+from xoptim.system.threads import any_abandoned
 
 from .commands import COMMANDS, GROUPS
 from .commands.completion import VARIABLE
-from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, terminate
+from .ending import ENDING, Ended
+from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD
 from .files import readable
-from .guard import MEMORY_BOUND
+from .memory import MEMORY_BOUND
 from .settings import SETTINGS, place_of, read_settings, taken_from
 from .terminal import escaped_output, say
 
@@ -134,6 +137,7 @@ for _command in COMMANDS:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code (see ``xopt --help``)."""
+    JOURNAL.forget()
     logger = logging.getLogger("xoptim")
     warnings = _Warnings()
     logger.addHandler(warnings)
@@ -151,7 +155,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted; nothing was written", INTERRUPTED)
+        return _say(f"interrupted; {JOURNAL.outcome()}", INTERRUPTED)
     except _NO_ARGUMENTS as error:
         click.echo(error.format_message())
         return BAD_USAGE
@@ -161,46 +165,55 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say(str(error), BAD_USAGE)
     except OSError as error:
         return _say(_reason(error), BAD_USAGE)
-    except Terminated:
-        return _say("terminated; nothing was written", TERMINATED)
+    except Ended as end:
+        return _end(end)
     except MemoryError:
         pass  # the traceback of the error holds the large objects: leave this block before freeing memory
-    except Exception as error:  # a defect of xopt: one line, and a traceback only with -v
-        if logging.getLogger("xoptim").isEnabledFor(logging.INFO):
+    except Exception as error:  # a defect of xopt: one line, and a traceback only where it is asked for
+        if logging.getLogger("xoptim").isEnabledFor(logging.INFO) or wants_log():
             traceback.print_exc()
-        kind = type(error).__name__
-        return _say(f"internal error ({kind}: {error}); nothing was written; -v shows where", BAD_USAGE)
+        told = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
+        return _say(f"{told}; please report it, with what -v or LOG_PATTERN_OPTIMIZE=1 shows", BAD_USAGE)
     gc.collect()
     MEMORY_BOUND.lift()
-    return _say("out of memory; nothing was written", BAD_USAGE)
+    return _say(f"out of memory; {JOURNAL.outcome()}", BAD_USAGE)
 
 
 def _say(message: str, code: int) -> int:
+    ENDING.never()
     say(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
     return code
+
+
+def _end(end: Ended) -> int:
+    ENDING.never()
+    JOURNAL.clean()
+    return _say(f"{end.word}; {JOURNAL.outcome()}", end.code)
 
 
 def _reason(error: OSError) -> str:
     """The message about an error of the system; it names the file that cannot be used."""
     if error.filename is not None:
-        return f"cannot use {str(error.filename)!r}: {error.strerror}; nothing was written"
+        return f"cannot use {str(error.filename)!r}: {error.strerror}; {JOURNAL.outcome()}"
     if isinstance(error, FileNotFoundError):
         return "the current folder does not exist any more"
     return str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
 
 
-def _report_ignored(ignored: Any) -> None:
-    """Report an exception that Python ignores, except a lack of memory in a destructor: an error message about it follows."""
-    if not issubclass(ignored.exc_type, MemoryError):
-        sys.__unraisablehook__(ignored)
-
-
 def main() -> None:
-    """Entry point of the script."""
-    sys.unraisablehook = _report_ignored
+    """Run the command line of this process, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error
-    on_request_to_end(terminate)
-    MEMORY_BOUND.set()
-    sys.exit(run())
+    try:
+        ENDING.by_exception()
+        MEMORY_BOUND.set()
+        code = run()
+    except Ended as end:
+        code = _end(end)
+    ENDING.never()
+    if any_abandoned():  # Python would wait, or end under the feet of the thread
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -44,10 +44,11 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
     return Summary(model, target, proof, report, after, unchecked=sorted(made & set(after)), bytes_before=size)
 
 
-def drafted(target: Path, weights: Weights, *, dry_run: bool = False) -> Draft:
+def drafted(target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False) -> Draft:
     """Where the result is kept until it is approved: beside the target, unless it is a stream or a dry run."""
     streams = dry_run or target == STANDARD_OUTPUT
-    return Draft(None if streams else target, external=weights.external_data or None, share_weights=weights.share_weights)
+    external = weights.external_data or None
+    return Draft(None if streams else target, external=external, share_weights=weights.share_weights, in_place=in_place)
 
 
 def write(

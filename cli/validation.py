@@ -26,7 +26,7 @@ from xoptim.precision.options import (
 )
 from xoptim.validate import library_file
 
-from .guard import MEMORY_BOUND
+from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, repeated, switch
 
 

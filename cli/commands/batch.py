@@ -15,7 +15,8 @@ from xoptim.batching import BatchOptions, BatchReport, Record, Step
 from xoptim.bench.rounds import bytes_text
 from xoptim.validate import library_file
 
-from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
+from ..ending import Ended
+from ..exit_codes import INTERRUPTED
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
 from ..tables import Rows, open_console
 from ..terminal import in_line, say
@@ -79,8 +80,8 @@ def batch_command(context: click.Context, models: str, choices: _Choices, shared
     try:
         with display.bar or nullcontext():
             report = batch(models, choices.output, options, on_step=display.show)
-    except (KeyboardInterrupt, Terminated) as end:
-        word, code = ("interrupted", INTERRUPTED) if isinstance(end, KeyboardInterrupt) else ("terminated", TERMINATED)
+    except (KeyboardInterrupt, Ended) as end:
+        word, code = (end.word, end.code) if isinstance(end, Ended) else ("interrupted", INTERRUPTED)
         say(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
         return code
     if not choices.quiet:

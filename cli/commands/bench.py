@@ -10,7 +10,7 @@ from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, readable
-from ..guard import MEMORY_BOUND
+from ..memory import MEMORY_BOUND
 from ..options import THREADS, choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
 from ..progress import Progress
 from ..tables import Rows, open_console, print_json

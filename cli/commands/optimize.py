@@ -164,7 +164,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices.as_json or is_streamed else nullcontext()
     progress = Progress(enabled=not quiet and not choices.verbose)
-    with log, drafted(target, choices.weights, dry_run=choices.dry_run) as draft, progress:
+    with log, drafted(target, choices.weights, dry_run=choices.dry_run, in_place=choices.in_place) as draft, progress:
         how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
         subject = prepared(model, preparation)
         choices = replace(choices, assume=fitting(subject, choices.assume, always=choices.assume_fitting))

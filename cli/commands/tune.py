@@ -11,7 +11,7 @@ from xoptim.tuning import TuneOptions, TuningReport
 
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, output_option, target_of
-from ..guard import MEMORY_BOUND
+from ..memory import MEMORY_BOUND
 from ..options import THREADS, command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..preparation import assume_option, fitting

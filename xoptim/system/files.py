@@ -59,6 +59,14 @@ def move(source: Path, target: Path) -> None:
             return
 
 
+def copy(source: Path, target: Path) -> None:
+    """Give a file a second name within its folder, or copy it where the disk has no such names. Raises `OSError`."""
+    try:
+        os.link(source, target)
+    except (OSError, NotImplementedError):
+        shutil.copy2(source, target)
+
+
 def set_permissions(path: Path, like: Path) -> None:
     """Give a file the permissions of another one, or, when there is none, of a new file."""
     mask = os.umask(0)
