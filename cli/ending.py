@@ -7,6 +7,8 @@ import threading
 from types import FrameType
 from typing import Any, Final
 
+from xoptim.system.signals import send_to_this_process
+
 _SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _AGAIN: Final = 0.05
 """Seconds after which an exception that Python has ignored, as in a destructor, is raised again."""
@@ -65,7 +67,7 @@ class Ending:
         """Report what Python ignores, except a lack of memory, which a message follows; raise `Ended` again."""
         if isinstance(ignored.exc_value, Ended):
             self._is_ending = False
-            threading.Timer(_AGAIN, signal.raise_signal, (ignored.exc_value.number,)).start()
+            threading.Timer(_AGAIN, send_to_this_process, (ignored.exc_value.number,)).start()
         elif not issubclass(ignored.exc_type, MemoryError):
             sys.__unraisablehook__(ignored)
 

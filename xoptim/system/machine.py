@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from xoptim.system.optional import resource
+from xoptim.system.signals import send_to_this_process
 
 _DEATH: Final = 1  # PR_SET_PDEATHSIG
 _LONG: Final = 1e6  # seconds
@@ -46,10 +47,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def end_this_process() -> None:
     """Ask this process to end, as another one would: what is set by `on_request_to_end` is called in the main thread."""
-    if sys.platform == "win32":  # where os.kill ends the process at once
-        signal.raise_signal(signal.SIGTERM)
-    else:
-        os.kill(os.getpid(), signal.SIGTERM)
+    send_to_this_process(signal.SIGTERM)
 
 
 def on_request_to_end(handler: Callable[..., None]) -> None:
