@@ -12,8 +12,7 @@ from typing import Any, Final
 import click
 
 from xoptim.diagnose.explanation import similar
-from xoptim.graph.forms import SUFFIXES
-from xoptim.system.files import STANDARD_OUTPUT as STANDARD_OUTPUT
+from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
 from xoptim.system.journal import ScratchFolder
 
 from .options import option
@@ -87,7 +86,7 @@ def models_in(folder: Path) -> list[Path]:
     """The model files in a folder, sorted; none when it is not a folder."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+    return sorted(path for path in folder.iterdir() if path.suffix in MODEL_SUFFIXES and path.is_file())
 
 
 def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool = False) -> Path:

@@ -8,8 +8,7 @@ from typing import Final
 
 from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import end_of_child, signal_name
-
-from .ending import Ended
+from xoptim.system.signals import Ended
 
 _PATIENCE: Final = 5.0
 """Seconds that a command has to end after a signal: a kernel of onnxruntime may not return."""

@@ -15,14 +15,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
-from xoptim.diagnose.explanation import similar
-from xoptim.engine.environment import wants_log
+from xoptim.diagnose.explanation import similar, wants_log
 from xoptim.system.journal import JOURNAL
+from xoptim.system.signals import ENDING, Ended
 from xoptim.system.threads import any_abandoned
 
 from .commands import COMMANDS, GROUPS
 from .commands.completion import VARIABLE
-from .ending import ENDING, Ended
 from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD
 from .files import readable
 from .memory import MEMORY_BOUND

@@ -1,34 +1,26 @@
 """Entry point of the script ``xopt``. It loads as little as possible before signals have a handler."""
 
+import os
 import sys
+from importlib import import_module
 
-from .ending import ENDING
+from xoptim.system.signals import ENDING
+
 from .exit_codes import BAD_USAGE
 
 
 def main() -> None:
     """Run the command line. The version is printed before onnx and the commands are loaded, which takes most of a second."""
-    ENDING.at_once()
+    ENDING.at_once(lambda word: _say(f"{word}; nothing was written"))
     try:
-        _run()
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"xopt, version {import_module('xoptim').__version__}\n")
+            return
+        import_module("xoptim.cli.guard").guarded(lambda: import_module("xoptim.cli.main").main())
     except Exception as error:  # a package that is broken, or no memory for one more process
-        reason = ascii(" ".join(str(error).split()))[1:-1]
-        sys.stderr.write(f"xopt: error: xopt cannot start ({type(error).__name__}: {reason})\n")
+        _say(f"xopt cannot start ({type(error).__name__}: {' '.join(str(error).split())})")
         sys.exit(BAD_USAGE)
 
 
-def _run() -> None:
-    if sys.argv[1:] == ["--version"]:
-        from xoptim import __version__
-
-        sys.stdout.write(f"xopt, version {__version__}\n")
-        return
-    from .guard import guarded
-
-    guarded(_command)
-
-
-def _command() -> None:
-    from .main import main as command
-
-    command()
+def _say(text: str) -> None:
+    os.write(2, b"xopt: error: " + text.encode("ascii", "backslashreplace") + b"\n")

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, Record, Step
 from xoptim.bench.rounds import bytes_text
+from xoptim.system.signals import Ended
 from xoptim.validate import library_file
 
-from ..ending import Ended
 from ..exit_codes import INTERRUPTED
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
 from ..tables import Rows, open_console

@@ -109,7 +109,7 @@ def test_after_some_time(number: signal.Signals, delay: float) -> None:
 def test_an_exception_that_python_ignores_is_raised_again() -> None:
     """As in a destructor, or a callback of a weak reference."""
     code = (
-        "import signal, time\nfrom xoptim.cli.ending import ENDING, Ended\nENDING.at_once(); ENDING.by_exception()\n"
+        "import signal, time\nfrom xoptim.system.signals import ENDING, Ended\nENDING.at_once(print); ENDING.by_exception()\n"
         "class Swallows:\n    def __del__(self): signal.raise_signal(signal.SIGTERM); time.sleep(0)\n"
         "try:\n    Swallows()\n    time.sleep(60)\nexcept Ended as end:\n    print(end.word, end.code)"
     )

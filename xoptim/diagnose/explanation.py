@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from xoptim.engine.environment import wants_log as wants_log  # for the command
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.operators import operator_label

@@ -21,11 +21,10 @@ from xoptim.evaluate.kernels import copy_in_blocks
 from xoptim.facts.dtypes import bits, numpy_dtype
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import every_node, is_external
-from xoptim.graph.forms import SUFFIXES
 from xoptim.graph.parts import PART, Box, flat_position
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
-from xoptim.system.files import MAPPING_ALIGNMENT, check_space, copy_range, write_at
+from xoptim.system.files import MAPPING_ALIGNMENT, MODEL_SUFFIXES, check_space, copy_range, write_at
 from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import cores
 
@@ -114,16 +113,20 @@ def reserved(target: Path) -> Path:
 def former_data(model: Path, taken: Collection[str]) -> list[Path]:
     """The files of weights that were written with a model, and that it refers to, without those of some names."""
     pattern = re.compile(rf"{re.escape(model.name)}(\.\d+)?\.data")
-    if not model.is_file():
-        return []
-    own = [each for each in model.parent.iterdir() if pattern.fullmatch(each.name) and each.name not in taken]
-    return [path for path in own if _names(model, path)]
+    own = [each for each in _beside(model) if pattern.fullmatch(each.name) and each.name not in taken]
+    return [path for path in own if model.is_file() and _names(model, path)]
 
 
 def is_named(path: Path) -> bool:
     """Whether a model in the folder of a file may refer to it, since it has its name in it."""
-    models = (each for each in path.parent.iterdir() if each.suffix in SUFFIXES and each.is_file())
-    return any(_names(model, path) for model in models)
+    return any(_names(model, path) for model in _beside(path) if model.suffix in MODEL_SUFFIXES and model.is_file())
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files in the folder of a file, none where the folder cannot be listed."""
+    with suppress(OSError):
+        return sorted(path.parent.iterdir())
+    return []
 
 
 def _names(model: Path, path: Path) -> bool:

@@ -13,8 +13,6 @@ from xoptim.facts.nesting import is_too_deep
 TextForm: TypeAlias = Literal["text", "textproto", "json"]
 """The syntax of `onnx.parser`; text of protobuf; JSON."""
 
-SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
-"""Endings of the names of files with models."""
 BEGINNING: Final = 4096
 """Bytes at the beginning of a file from which its form is known."""
 

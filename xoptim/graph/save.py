@@ -325,8 +325,14 @@ class Draft:
         Returns the files written. The model refers to its weights by their final name then. Raises `ModelError` when a file
         cannot be written; all are unchanged then.
         """
-        target = self._target
         old = former_data(self._place, () if self._in_place else self._taken)
+        try:
+            return self._replace(proto, along or {})
+        finally:
+            _remove(path for path in old if not is_named(path))
+
+    def _replace(self, proto: ModelProto, along: Mapping[Path, bytes]) -> list[Path]:
+        target = self._target
         with replacing(target) as files:
             for path in self._of(proto):
                 final = files.reserve(path, target)
@@ -340,10 +346,9 @@ class Draft:
                 reason = "it does not fit into memory, or into a protobuf of 2 GiB"
                 raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
             check_space(self.folder, len(raw))
-            for place, content in (*(along or {}).items(), (self._place, raw)):
+            for place, content in (*along.items(), (self._place, raw)):
                 with files.open(place) as stream:
                     stream.write(content)
-        _remove(path for path in old if not is_named(path))
         return [target if path == self._place else path for path in files.targets]
 
 

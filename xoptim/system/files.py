@@ -14,6 +14,8 @@ from xoptim.system.optional import fcntl, msvcrt
 
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 """The path that means standard output for the command, as ``-o -`` does, also where there is no such file."""
+MODEL_SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
+"""Endings of the names of files with models."""
 MAPPING_ALIGNMENT: Final = 1 << 16 if sys.platform == "win32" else 1 << 12
 """Files are mapped into memory from multiples of this offset on."""
 _ATTEMPTS: Final = 10

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
-_ABANDONED: Final[list[threading.Thread]] = []
+_ABANDONED: Final[list[threading.Event]] = []
+"""Set when such a call ends after all."""
 _MOMENT: Final = 1.0  # seconds that a call has to stop after Ctrl-C
 
 
@@ -20,7 +21,7 @@ class Call(Generic[T]):
         self._function, self._stop = function, stop
         self._result: list[T] = []
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._ended = threading.Event()  # after an interrupt, Python takes a thread that it waited for to have ended
 
     def within(self, seconds: float, last: float | None) -> T:
         """The result of the call.
@@ -33,16 +34,15 @@ class Call(Generic[T]):
             TimeoutError: the call was asked to stop, and has ended.
             NotEndingError: it has not.
         """
-        self._thread.start()
         try:
-            self._thread.join(seconds)
-            if not self._thread.is_alive():
+            threading.Thread(target=self._run, daemon=True).start()
+            if self._ended.wait(seconds):
                 return self._outcome()
             self._stop()
-            self._thread.join(None if last is None else max(last - seconds, 0.0))
-        except BaseException:  # Ctrl-C
+            self._ended.wait(None if last is None else max(last - seconds, 0.0))
+        except BaseException:  # Ctrl-C, or the error of the call
             self._stop()
-            self._thread.join(_MOMENT)
+            self._ended.wait(_MOMENT)
             self._abandon()
             raise
         if self._abandon():
@@ -54,6 +54,8 @@ class Call(Generic[T]):
             self._result.append(self._function())
         except BaseException as error:
             self._error = error
+        finally:
+            self._ended.set()
 
     def _outcome(self) -> T:
         if self._error is not None:
@@ -62,11 +64,11 @@ class Call(Generic[T]):
 
     def _abandon(self) -> bool:
         """Abandon the thread if it still runs; returns whether it does."""
-        if self._thread.is_alive():
-            _ABANDONED.append(self._thread)
-        return self._thread.is_alive()
+        if not self._ended.is_set():
+            _ABANDONED.append(self._ended)
+        return not self._ended.is_set()
 
 
 def any_abandoned() -> bool:
     """Whether a call that was abandoned still runs: the process has to end without waiting for its threads."""
-    return any(thread.is_alive() for thread in _ABANDONED)
+    return not all(ended.is_set() for ended in _ABANDONED)
