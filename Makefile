@@ -148,8 +148,8 @@ fuzz-match: $(VENV)/.test ## plant 20000 random patterns in random graphs, and l
 
 SECONDS ?= 3600
 fuzz-loaders: $(VENV)/.fuzz ## feed the readers of models, rules, selections and values with spoilt inputs, for SECONDS=3600
-	$(foreach target,model rules selection feeds test-data replay,\
-		$(BIN)/python -m tests.fuzzing.run $(target) --seconds $$(($(SECONDS) / 6)) &&) true
+	$(foreach target,model rules model-text assumptions selection feeds test-data replay,\
+		$(BIN)/python -m tests.fuzzing.run $(target) --seconds $$(($(SECONDS) / 8)) &&) true
 
 fuzz: $(VENV)/.test ## draw graphs, and change examples (and MODELS=folder) at random, until stopped; keep what fails
 	$(BIN)/python -m tests.properties $(if $(MODELS),--models "$(MODELS)")

@@ -1,4 +1,4 @@
-"""Exit codes, and the exception that SIGTERM raises."""
+"""Exit codes; `Ended` has those of signals."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,7 +10,6 @@ BAD_USAGE: Final = 2
 NOT_VALIDATED: Final = 3
 INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
 UNREAD: Final = 141
-TERMINATED: Final = 143
 
 
 def code_of(reports: Iterable[ValidationReport], *, doubtful: int = DIFFERENT) -> int:
@@ -24,12 +23,3 @@ def code_of(reports: Iterable[ValidationReport], *, doubtful: int = DIFFERENT) -
     if any(report.cause == "assumptions" for report in failed):
         return NOT_VALIDATED
     return doubtful if failed else 0
-
-
-class Terminated(BaseException):
-    """The process received SIGTERM; raised so that no half-written file remains."""
-
-
-def terminate(*_: object) -> None:
-    """Handle SIGTERM."""
-    raise Terminated

@@ -12,14 +12,14 @@ from typing import Any, Final
 import click
 
 from xoptim.diagnose.explanation import similar
-from xoptim.system.files import STANDARD_OUTPUT as STANDARD_OUTPUT
+from xoptim.system.files import MODEL_SUFFIXES, STANDARD_OUTPUT as STANDARD_OUTPUT
+from xoptim.system.journal import ScratchFolder
 
 from .options import option
 
 _STREAM: Final = "xopt-stream-"  # beginning of the folder to which a stream is copied
 _STREAM_FOLDER: Final = re.compile(rf"(?<![^\s'\"`])[^\s'\"`]*{_STREAM}\w+[/\\]+")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
 
 
 class ModelFile(click.Path):
@@ -86,7 +86,7 @@ def models_in(folder: Path) -> list[Path]:
     """The model files in a folder, sorted; none when it is not a folder."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and path.is_file())
+    return sorted(path for path in folder.iterdir() if path.suffix in MODEL_SUFFIXES and path.is_file())
 
 
 def target_of(model: Path, output: Path | None, in_place: bool, *, streams: bool = False) -> Path:
@@ -144,7 +144,7 @@ def readable(text: str) -> str:
 
 def _copied(stream: Any, ctx: click.Context) -> Path:
     """A file with the contents of a stream, which exists until the command ends."""
-    folder = tempfile.TemporaryDirectory(prefix=_STREAM)
+    folder = ScratchFolder(prefix=_STREAM)
     path = Path(ctx.find_root().with_resource(folder)) / "standard input"  # that context ends on errors of usage too
     try:
         with path.open("wb") as copy:

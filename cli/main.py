@@ -15,15 +15,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from xoptim import XoptimError, __version__
-from xoptim.diagnose.explanation import similar
-from xoptim.system.machine import on_request_to_end
+from xoptim.diagnose.explanation import similar, wants_log
+from xoptim.system.journal import JOURNAL
+from xoptim.system.signals import ENDING, Ended
+from xoptim.system.threads import any_abandoned
 
 from .commands import COMMANDS, GROUPS
 from .commands.completion import VARIABLE
-from .exit_codes import BAD_USAGE, INTERRUPTED, TERMINATED, UNREAD, Terminated, terminate
+from .exit_codes import BAD_USAGE, INTERRUPTED, UNREAD
 from .files import readable
-from .guard import MEMORY_BOUND
+from .memory import MEMORY_BOUND
 from .settings import SETTINGS, place_of, read_settings, taken_from
+from .terminal import escaped_output, say
 from .trust import distrust, without_guarded
 
 _NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 prints the help itself
@@ -41,7 +44,7 @@ class _Warnings(logging.Handler):
         text = readable(" ".join(record.getMessage().split()))
         if text not in self._shown:
             self._shown.add(text)
-            click.echo(f"xopt: warning: {text}", err=True)
+            say(f"xopt: warning: {text}", err=True)
 
 
 _FAST = "fast"
@@ -75,7 +78,7 @@ class DefaultGroup(click.Group):
         texts = [each.opts[0].lstrip("-") for each in params if each.name in ignored.get(name, ())]
         if texts:
             listed = f"{', '.join(texts)} {'is' if len(texts) == 1 else 'are'} ignored"
-            click.echo(f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses it", err=True)
+            say(f"xopt: warning: {settings}: {listed}: {doubt}; --config {settings} uses it", err=True)
 
     def _named(self, args: list[str], *, is_checked: bool = False) -> list[str]:
         """The words with the name of a command in front; raises for a name that is almost one if it ``is_checked``."""
@@ -153,11 +156,13 @@ for _command in COMMANDS:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code (see ``xopt --help``)."""
+    JOURNAL.forget()
     logger = logging.getLogger("xoptim")
     warnings = _Warnings()
     logger.addHandler(warnings)
     try:
-        return _run(arguments)
+        with escaped_output():
+            return _run(arguments)
     finally:
         logger.removeHandler(warnings)
 
@@ -169,7 +174,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _say("interrupted; nothing was written", INTERRUPTED)
+        return _say(f"interrupted; {JOURNAL.outcome()}", INTERRUPTED)
     except _NO_ARGUMENTS as error:
         click.echo(error.format_message())
         return BAD_USAGE
@@ -179,46 +184,55 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _say(str(error), BAD_USAGE)
     except OSError as error:
         return _say(_reason(error), BAD_USAGE)
-    except Terminated:
-        return _say("terminated; nothing was written", TERMINATED)
+    except Ended as end:
+        return _end(end)
     except MemoryError:
         pass  # the traceback of the error holds the large objects: leave this block before freeing memory
-    except Exception as error:  # a defect of xopt: one line, and a traceback only with -v
-        if logging.getLogger("xoptim").isEnabledFor(logging.INFO):
+    except Exception as error:  # a defect of xopt: one line, and a traceback only where it is asked for
+        if logging.getLogger("xoptim").isEnabledFor(logging.INFO) or wants_log():
             traceback.print_exc()
-        kind = type(error).__name__
-        return _say(f"internal error ({kind}: {error}); nothing was written; -v shows where", BAD_USAGE)
+        told = f"internal error ({type(error).__name__}: {error}); {JOURNAL.outcome()}"
+        return _say(f"{told}; please report it, with what -v or LOG_PATTERN_OPTIMIZE=1 shows", BAD_USAGE)
     gc.collect()
     MEMORY_BOUND.lift()
-    return _say("out of memory; nothing was written", BAD_USAGE)
+    return _say(f"out of memory; {JOURNAL.outcome()}", BAD_USAGE)
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
+    ENDING.never()
+    say(f"xopt: error: {readable(' '.join(message.split()))}", err=True)
     return code
+
+
+def _end(end: Ended) -> int:
+    ENDING.never()
+    JOURNAL.clean()
+    return _say(f"{end.word}; {JOURNAL.outcome()}", end.code)
 
 
 def _reason(error: OSError) -> str:
     """The message about an error of the system; it names the file that cannot be used."""
     if error.filename is not None:
-        return f"cannot use {str(error.filename)!r}: {error.strerror}; nothing was written"
+        return f"cannot use {str(error.filename)!r}: {error.strerror}; {JOURNAL.outcome()}"
     if isinstance(error, FileNotFoundError):
         return "the current folder does not exist any more"
     return str(error) if error.errno is None else f"cannot write to standard output: {error.strerror}"
 
 
-def _report_ignored(ignored: Any) -> None:
-    """Report an exception that Python ignores, except a lack of memory in a destructor: an error message about it follows."""
-    if not issubclass(ignored.exc_type, MemoryError):
-        sys.__unraisablehook__(ignored)
-
-
 def main() -> None:
-    """Entry point of the script."""
-    sys.unraisablehook = _report_ignored
+    """Run the command line of this process, and exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a character that the terminal lacks is not an error
-    on_request_to_end(terminate)
-    MEMORY_BOUND.set()
-    sys.exit(run())
+    try:
+        ENDING.by_exception()
+        MEMORY_BOUND.set()
+        code = run()
+    except Ended as end:
+        code = _end(end)
+    ENDING.never()
+    if any_abandoned():  # Python would wait, or end under the feet of the thread
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -1,7 +1,7 @@
 """Options as fields of frozen dataclasses, which give name, type, default and help once; options without effect are refused."""
 
 import math
-import re
+import string
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
@@ -10,10 +10,12 @@ from typing import Any, Final, get_type_hints
 import click
 from click.core import ParameterSource
 
+from xoptim.diagnose.explanation import abridged
 from xoptim.validate import is_provider
 
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
 _OPTION: Final = "option"
+THREADS: Final = click.IntRange(0, 1024)
 
 
 _METAVARS: Final = {click.IntRange: "N", click.FloatRange: "NUMBER"}
@@ -51,13 +53,14 @@ def duration(text: str, **settings: Any) -> Any:
 
 
 def _seconds(value: str | float) -> float:
-    number, unit = re.fullmatch(r"(.*?)\s*(ms|s|min|m|h|)", str(value), re.DOTALL).groups()  # type: ignore[union-attr]
+    text = str(value)
+    number = text.rstrip(string.ascii_lowercase)
     try:
-        seconds = float(number) * _UNITS[unit]
-    except ValueError:
+        seconds = float(number) * _UNITS[text[len(number) :]]
+    except (KeyError, ValueError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise click.BadParameter(f"{value!r} is not a time above 0: write 30 or 30s for seconds, 2m for minutes")
+        raise click.BadParameter(f"{abridged(text)} is not a time above 0: write 30 or 30s for seconds, 2m for minutes")
     return seconds
 
 

@@ -18,6 +18,7 @@ from .files import STANDARD_OUTPUT, writable
 from .options import flag
 from .progress import Progress
 from .summary import Summary
+from .terminal import say
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,11 @@ def summarize(model: Path, target: Path, proof: Proof) -> Summary:
     return Summary(model, target, proof, report, after, unchecked=sorted(made & set(after)), bytes_before=size)
 
 
-def drafted(target: Path, weights: Weights, *, dry_run: bool = False) -> Draft:
+def drafted(target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False) -> Draft:
     """Where the result is kept until it is approved: beside the target, unless it is a stream or a dry run."""
     streams = dry_run or target == STANDARD_OUTPUT
-    return Draft(None if streams else target, external=weights.external_data or None, share_weights=weights.share_weights)
+    external = weights.external_data or None
+    return Draft(None if streams else target, external=external, share_weights=weights.share_weights, in_place=in_place)
 
 
 def write(
@@ -83,20 +85,20 @@ def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str)
     """Write a model, and say so: on standard error where the model goes to standard output."""
     if target == STANDARD_OUTPUT:
         write_stream(serialized(proto, model.parent))
-        click.echo(f"{summary}: standard output", err=True)
+        say(f"{summary}: standard output", err=True)
     else:
-        click.echo(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
+        say(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
 
 
 def verdict(summary: Summary, strict: bool) -> int:
     """Return the exit code, and print a line with the reason when it is not 0."""
     reason = summary.refusal(strict)
     if reason:
-        click.echo(f"xopt: error: {reason}", err=True)
+        say(f"xopt: error: {reason}", err=True)
         return DIFFERENT
     doubtful = next((report for report in summary.proof.reports if not report.ok), None)
     if doubtful is not None:
-        click.echo(f"xopt: warning: {doubtful.summary()}", err=True)
+        say(f"xopt: warning: {doubtful.summary()}", err=True)
         return NOT_VALIDATED
     return 0
 
@@ -142,7 +144,7 @@ class PageRequest:
             try:
                 facts = measured(facts, original, proof.proto, summary.latency.options)
             except XoptimError as error:  # the model is written all the same
-                click.echo(f"xopt: warning: operators not measured: {error}", err=True)
+                say(f"xopt: warning: operators not measured: {error}", err=True)
         return report_of(self._recorder.of(proof.builder.model), facts, proof.builder.optimization_options.provider)
 
     def save(self, page: HtmlReport | None) -> Path | None:

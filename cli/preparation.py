@@ -10,9 +10,11 @@ from click.core import ParameterSource
 
 from xoptim import OptimizationOptions, Preparation, ValidationOptions, ValidationReport, XoptimError, verify
 from xoptim.api.preparing import Source, assumed_of, fitting_assumptions, prepared_source
+from xoptim.diagnose.explanation import abridged, whole_number
 
 from .files import is_stream
 from .options import flag, option, repeated
+from .terminal import say
 from .validation import named_parts
 
 
@@ -46,7 +48,7 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
         return tuple(texts)
     kept, reasons = fitting_assumptions(model if isinstance(model, Source) else Source(model), texts)
     for reason in reasons:
-        click.echo(f"xopt: warning: {reason}; it is left out", err=True)
+        say(f"xopt: warning: {reason}; it is left out", err=True)
     return tuple(kept)
 
 
@@ -55,7 +57,7 @@ def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None
     found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models if texts or from_model)
     known = dict.fromkeys(text for each in found for text in each.texts)
     if known:
-        click.echo(f"assumed: {', '.join(known)}")
+        say(f"assumed: {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,12 @@ def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:
             name = before if equals else name
             if equals and name in found:
                 raise click.UsageError(f"--fix {name}: it is given twice")
-            if not name or not size.isdecimal():
-                raise click.UsageError(f"--fix {text!r}: write it as NAME=SIZE, such as batch=1,seq=128 or x=1,3,224,224")
-            found.setdefault(name, []).append(int(size))
+            number = whole_number(size)
+            if not name or number is None:
+                raise click.UsageError(
+                    f"--fix {abridged(text)}: write it as NAME=SIZE, such as batch=1,seq=128 or x=1,3,224,224"
+                )
+            found.setdefault(name, []).append(number)
     return found
 
 

@@ -3,19 +3,20 @@
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from xoptim import Event
 
 from .guard import note
+from .terminal import in_line, open_console
 
 
 class Progress:
     """Shows the step and its progress on standard error, if ``enabled`` and if that is a terminal."""
 
     def __init__(self, enabled: bool) -> None:
-        console = Console(stderr=True)
+        console = open_console(to_stderr=True)
         self._status: Status | None = console.status("starting") if enabled and console.is_terminal else None
         self._rewrites = 0
 
@@ -28,7 +29,7 @@ class Progress:
         """Show a new step."""
         note(step)
         if self._status is not None:
-            self._status.update(step)
+            self._status.update(Text(in_line(step)))
 
     def event(self, event: Event) -> None:
         """Update the line from an event of the optimizer."""

@@ -108,8 +108,9 @@ def _table(path: Path) -> dict[str, Any] | None:
         raise click.UsageError(f"cannot read settings from {str(path)!r}: {error}") from error
     if path.name != "pyproject.toml":
         return content
-    found: dict[str, Any] | None = content.get("tool", {}).get("xoptim")
-    return found
+    tools = content.get("tool")
+    found = tools.get("xoptim") if isinstance(tools, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:

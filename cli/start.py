@@ -1,16 +1,26 @@
-"""Entry point of the script ``xopt``."""
+"""Entry point of the script ``xopt``. It loads as little as possible before signals have a handler."""
 
+import os
 import sys
 from importlib import import_module
 
-from xoptim import __version__
+from xoptim.system.signals import ENDING
 
-from .guard import guarded
+from .exit_codes import BAD_USAGE
 
 
 def main() -> None:
     """Run the command line. The version is printed before onnx and the commands are loaded, which takes most of a second."""
-    if sys.argv[1:] == ["--version"]:
-        print(f"xopt, version {__version__}")
-        return
-    guarded(lambda: import_module("xoptim.cli.main").main())
+    ENDING.at_once(lambda word: _say(f"{word}; nothing was written"))
+    try:
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"xopt, version {import_module('xoptim').__version__}\n")
+            return
+        import_module("xoptim.cli.guard").guarded(lambda: import_module("xoptim.cli.main").main())
+    except Exception as error:  # a package that is broken, or no memory for one more process
+        _say(f"xopt cannot start ({type(error).__name__}: {' '.join(str(error).split())})")
+        sys.exit(BAD_USAGE)
+
+
+def _say(text: str) -> None:
+    os.write(2, b"xopt: error: " + text.encode("ascii", "backslashreplace") + b"\n")

@@ -11,23 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from .files import readable
+from .terminal import in_line, open_console as open_console
 
 _GAP: Final = 2
 _INDENT: Final = " " * 4
-_UNWRAPPED: Final = 1 << 16
-"""Columns of output that is not a terminal."""
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Leave the exit code to the command (rich would return 1, as for models that differ)."""
-        raise BrokenPipeError
-
-
-def open_console(*, to_stderr: bool = False) -> Console:
-    """Standard output, or standard error, without markup, since names may look like it. Piped lines are not wrapped."""
-    width = None if Console(stderr=to_stderr).is_terminal else _UNWRAPPED
-    return _Console(markup=False, emoji=False, soft_wrap=True, width=width, stderr=to_stderr)
 
 
 class Rows:
@@ -47,7 +34,8 @@ class Rows:
 
     def add(self, *cells: str, style: str = "") -> None:
         """Add a row; cells that are missing at its end are empty."""
-        self._rows.append(([*cells, *[""] * (len(self._headings) - len(cells))], style))
+        missing = [""] * (len(self._headings) - len(cells))
+        self._rows.append(([*map(in_line, cells), *missing], style))
 
     def add_title(self, text: str) -> None:
         """Add a title above the rows that follow."""

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from xoptim import Exactness, ValidationOptions, ValidationReport
+from xoptim.diagnose.explanation import abridged, whole_number
 from xoptim.precision.metrics import METRICS, Metric
 from xoptim.precision.options import (
     CALIBRATIONS,
@@ -25,7 +26,7 @@ from xoptim.precision.options import (
 )
 from xoptim.validate import library_file
 
-from .guard import MEMORY_BOUND
+from .memory import MEMORY_BOUND
 from .options import choice, common, duration, flag, names_of, option, repeated, switch
 
 
@@ -240,10 +241,10 @@ def named_parts(text: str) -> list[str]:
 
 def _dimension(text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, value = text.rpartition("=")
-    sizes = value.split(",")
-    if not equals or not name or not all(each.isdecimal() for each in sizes):
-        raise click.UsageError(f"--dim {text!r}: write it as NAME=SIZE, such as batch=2")
-    return name, tuple(map(int, sizes))
+    sizes = [whole_number(each) for each in value.split(",")]
+    if not equals or not name or None in sizes:
+        raise click.UsageError(f"--dim {abridged(text)}: write it as NAME=SIZE, such as batch=2")
+    return name, tuple(each for each in sizes if each is not None)
 
 
 def files_of(path: Path) -> list[Path]:

@@ -4,13 +4,13 @@
 
 import os
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xoptim.door import *  # noqa: F403
 
-__version__ = version("xoptim")
+    __version__: str
+
 # Otherwise onnxruntime (1.29 and later) sends names and hashes of the models that it loads to Microsoft. It reads this once,
 # when it starts.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
@@ -20,6 +20,8 @@ if not TYPE_CHECKING:  # a type checker knows the names, and would take any othe
 
     def __getattr__(name: str) -> Any:
         """Load the names of the door when the first one is asked for; the version needs none."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("xoptim")
         door = None if name.startswith("_") else import_module("xoptim.door")
         if door is None or name not in vars(door):
             raise AttributeError(f"module 'xoptim' has no attribute {name!r}")

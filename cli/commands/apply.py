@@ -4,8 +4,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
-import click
-
 from xoptim import GraphBuilder, NoMatchError, apply_at
 from xoptim.optimizing.proof import Proof, compare_each_provider
 
@@ -19,6 +17,7 @@ from ..selection import AT, WORD
 from ..summary import print_summary
 from ..tables import print_json
 from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
+from .explain import print_explanation
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ def apply_command(model: Path, pattern: str, choices: _Choices) -> int:
     try:
         apply_at(builder, pattern, choices.at, provider=choices.provider[0])
     except NoMatchError as error:
-        click.echo("\n".join(map(str, error.explanations)))
+        for each in error.explanations:
+            print_explanation(each)
         return DIFFERENT
     optimized = perf_counter() - loaded
     with drafted(target, choices.weights) as draft, Progress(enabled=False) as progress:

@@ -8,18 +8,19 @@ from typing import Any, Final
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from xoptim import batch
 from xoptim.batching import BatchOptions, BatchReport, Record, Step
 from xoptim.bench.rounds import bytes_text
+from xoptim.system.signals import Ended
 from xoptim.validate import library_file
 
-from ..exit_codes import INTERRUPTED, TERMINATED, Terminated
+from ..exit_codes import INTERRUPTED
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
 from ..settings import used_settings
 from ..tables import Rows, open_console
+from ..terminal import in_line, say
 from .optimize import Choices
 
 _LIBRARIES: Final = "custom_op_lib"
@@ -80,9 +81,9 @@ def batch_command(context: click.Context, models: str, choices: _Choices, shared
     try:
         with display.bar or nullcontext():
             report = batch(models, choices.output, options, on_step=display.show)
-    except (KeyboardInterrupt, Terminated) as end:
-        word, code = ("interrupted", INTERRUPTED) if isinstance(end, KeyboardInterrupt) else ("terminated", TERMINATED)
-        click.echo(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
+    except (KeyboardInterrupt, Ended) as end:
+        word, code = (end.word, end.code) if isinstance(end, Ended) else ("interrupted", INTERRUPTED)
+        say(f"xopt: error: {word}; {display.state}; the same command goes on", err=True)
         return code
     if not choices.quiet:
         _print_report(report, choices.output, used_settings(context))
@@ -132,7 +133,7 @@ class _Display:
     """The progress of a batch on standard error, if ``enabled``: a bar on a terminal, elsewhere a line for each model."""
 
     def __init__(self, enabled: bool) -> None:
-        self._console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self._console = open_console(to_stderr=True)
         self._enabled = enabled
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
         bar = Progress(*columns, TextColumn("{task.description}", markup=False), console=self._console, transient=True)
@@ -150,12 +151,12 @@ class _Display:
         self._step = step
         record = step.record
         if self.bar is not None:
-            name = "" if record is None else record.output
+            name = "" if record is None else in_line(record.output)
             self.bar.update(self._task, completed=step.done, total=step.total, description=name)
         elif self._enabled and record is not None:
             text = "unchanged" if step.was_done else f"{record.seconds:.1f} s"
             error = f": {record.error}" if record.error else ""
-            self._console.print(f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}")
+            self._console.print(f"[{step.done}/{step.total}] {record.output}: {record.status}, {text}{error}", highlight=False)
 
 
 def _print_report(report: BatchReport, output: Path, settings: str | None) -> None:

@@ -12,8 +12,8 @@ from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 
 from ..exit_codes import code_of
 from ..files import MODEL, readable
-from ..guard import MEMORY_BOUND
-from ..options import choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
+from ..memory import MEMORY_BOUND
+from ..options import THREADS, choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..settings import used_settings
@@ -24,7 +24,7 @@ from ..validation import Values
 @dataclass(frozen=True)
 class _Choices:
     provider: str = provider_option()
-    threads: int = option("Threads within an operator (default: onnxruntime's).", type=click.IntRange(min=0), default=0)
+    threads: int = option("Threads within an operator (default: onnxruntime's).", type=THREADS, default=0)
     seconds: float = duration("Time of measured runs for each model.", default=10.0)
     values: Values = field(default_factory=Values)
     assume: tuple[str, ...] = assume_option()

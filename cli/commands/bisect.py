@@ -15,6 +15,7 @@ from ..options import command, flag, json_option, opset_option, providers_option
 from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
 from ..selection import SelectionWithRules
 from ..tables import print_json
+from ..terminal import say
 from ..validation import Comparison
 
 
@@ -57,9 +58,9 @@ def bisect_command(model: Path, choices: _Choices) -> int:
     if not choices.as_json:
         print_assumed(choices.assume, model, from_model=trusts)
     if culprit is None:
-        click.echo("null" if choices.as_json else "no rewrite was found that changes a result")
+        say("null" if choices.as_json else "no rewrite was found that changes a result")
         if suspect.report is not None and not suspect.report.ok:
-            click.echo(f"xopt: warning: {suspect.report.summary()}", err=True)
+            say(f"xopt: warning: {suspect.report.summary()}", err=True)
             return NOT_VALIDATED
         return 0
     small = suspect.minimal_model(culprit)
@@ -73,9 +74,9 @@ def bisect_command(model: Path, choices: _Choices) -> int:
 
 
 def _print(culprit: Culprit, target: Path, nodes: int) -> None:
-    click.echo(str(culprit))
-    click.echo(f"found with {culprit.runs} validations")
+    say(str(culprit))
+    say(f"found with {culprit.runs} validations")
     if nodes:
-        click.echo(f"{target} shows it with {counted(nodes, 'node')}")
+        say(f"{target} shows it with {counted(nodes, 'node')}")
     else:
-        click.echo("no part of the model shows it alone")
+        say("no part of the model shows it alone")

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-import click
-
 from xoptim.bench.rounds import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
 
 from ..options import command, json_option, known_provider, provider_option
 from ..settings import settings_file
 from ..tables import open_console, print_json
+from ..terminal import say
 
 
 @dataclass(frozen=True)
@@ -47,5 +46,5 @@ def doctor_command(choices: _Choices) -> int:
     for name, why in found.skipped.items():
         console.print(f"skipped     {name}: {why}", highlight=False)
     for fault in found.faults:
-        click.echo(f"xopt: error: {fault}", err=True)
+        say(f"xopt: error: {fault}", err=True)
     return int(bool(found.faults))

@@ -15,6 +15,7 @@ from ..options import command, flag, option, refuse_idle
 from ..preparation import assume_option, fitting, print_assumed
 from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
+from ..terminal import say
 
 _NAMED: Final = 3
 """Matches that the first line names."""
@@ -61,14 +62,14 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     kinds = resolve(chosen) if isinstance(chosen, str) else [chosen]
     if kinds and all(issubclass(each, ModelPass) for each in kinds):
         sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
-        click.echo(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
+        say(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
         return
     name, anchors = beginning_of(chosen)
     for hint in _hints(name, place.after, counts["matches"]):
-        click.echo(hint)
+        say(hint)
     begins = len(found) - counts["taken"]
     tail = f": {text}" if begins else f", it begins with {anchors}{f'; {text}' if text else ''}"
-    click.echo(f"{name} could begin at {counted_nodes(begins)}{tail}{more}")
+    say(f"{name} could begin at {counted_nodes(begins)}{tail}{more}")
 
 
 def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
@@ -83,18 +84,26 @@ def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:
         yield "`--after default` tells which matches other patterns take"
 
 
+def print_explanation(explanation: Explanation) -> None:
+    """Print the headline, the advice and the values, a line each."""
+    say(explanation.headline)
+    for each in (explanation.advice, *explanation.values):
+        if each:
+            say(f"    {each}")
+
+
 def _print_explanations(shown: Sequence[Explanation], verbose: bool) -> None:
     if verbose:
         for each in shown:
             for one in (each, *each.others):
-                click.echo(one)
+                print_explanation(one)
         return
     places = [str(each.anchor) for each in shown if each.matches]
     if places and not shown[0].matches:
         more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
-        click.echo(f"{shown[0].pattern} matches at {', '.join(places[:_NAMED])}{more}; the nearest miss:")
+        say(f"{shown[0].pattern} matches at {', '.join(places[:_NAMED])}{more}; the nearest miss:")
     for best in shown[:1]:
-        click.echo(best)
+        print_explanation(best)
     if len(shown) > 1:
         is_one = len({each.pattern for each in shown}) == 1  # a word may name several passes
         rows = Rows("node", "reached", "reason", "failed at", "condition", prose={"reached", "reason"})

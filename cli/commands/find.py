@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from xoptim import find_matches
 
 from ..files import MODEL
@@ -11,6 +9,7 @@ from ..options import command
 from ..preparation import print_assumed
 from ..selection import WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
+from ..terminal import say
 
 
 @command("find", model=MODEL, pattern=WORD)
@@ -32,4 +31,4 @@ def find_command(model: Path, pattern: str, choices: PlaceChoices) -> None:
             rows.add(str(each.anchor), matched, captured)
         rows.print(open_console())
     why = "" if found or choices.rewrite or choices.after is not None else f"; `xopt explain {model} {pattern}` says why"
-    click.echo(f"{beginning_of(chosen)[0]} applies at {counted_nodes(len(found))}{why}")
+    say(f"{beginning_of(chosen)[0]} applies at {counted_nodes(len(found))}{why}")

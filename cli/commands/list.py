@@ -13,6 +13,7 @@ from xoptim.optimizing.builder import STEPS
 from ..options import command, flag, json_option
 from ..selection import SelectionOfAll
 from ..tables import Rows, open_console, print_json
+from ..terminal import say
 
 _DECLARED = ("priority", "exactness", "min_opset", "max_opset", "tags", "produces", "unchecked", "providers", "status")
 
@@ -71,7 +72,7 @@ def _print_patterns(patterns: list[Rewrite]) -> None:
         for name, step in STEPS.items():
             rows.add(f"  {name}", phase_of(step), step.exactness, "any", *[""] * (len(columns) - 5), step.arrow())
     rows.print(open_console())
-    click.echo(f"{len(patterns)} of {len(database().entries())} patterns")
+    say(f"{len(patterns)} of {len(database().entries())} patterns")
 
 
 def opset_range(cls: Rewrite | type[Rewrite]) -> str:

@@ -8,6 +8,7 @@ import click
 from xoptim.scaffold.new_pattern import family_folder, write_pack, write_pattern
 
 from ..options import command, option
+from ..terminal import say
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,4 @@ def new_pattern_command(name: str, choices: _Choices) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     for path in written:
-        click.echo(str(path))
+        say(str(path))

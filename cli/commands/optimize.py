@@ -28,6 +28,7 @@ from ..selection import SelectionWithRules
 from ..settings import used_settings
 from ..summary import Summary, print_summary
 from ..tables import print_json
+from ..terminal import say
 from ..validation import COMPARISON, VALUES, Comparison, Lowering, check_values_used, verify_option
 
 PATIENCE: Final = 5.0
@@ -165,7 +166,7 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices.as_json or is_streamed else nullcontext()
     progress = Progress(enabled=not quiet and not choices.verbose)
-    with log, drafted(target, choices.weights, dry_run=choices.dry_run) as draft, progress:
+    with log, drafted(target, choices.weights, dry_run=choices.dry_run, in_place=choices.in_place) as draft, progress:
         how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
         subject = prepared(model, preparation)
         choices = replace(choices, assume=fitting(subject, choices.assume, always=choices.assume_fitting))
@@ -246,7 +247,7 @@ def _no_slower(
     try:
         return keep_if_not_slower(model, proof, options, how, bench_options, on_step=how.on_step)
     except XoptimError as error:
-        click.echo(f"xopt: warning: not measured: {error}", err=True)
+        say(f"xopt: warning: not measured: {error}", err=True)
         return proof, None
 
 
@@ -267,7 +268,7 @@ def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchRepo
     try:
         return bench({"original": original, "result": proof.proto}, options)
     except XoptimError as error:
-        click.echo(f"xopt: warning: not measured: {error}", err=True)
+        say(f"xopt: warning: not measured: {error}", err=True)
         return None
 
 

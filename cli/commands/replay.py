@@ -14,6 +14,7 @@ from ..exit_codes import DIFFERENT
 from ..options import command, json_option, providers_option
 from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
+from ..terminal import say
 from ..validation import custom_op_option
 
 
@@ -48,4 +49,4 @@ def _print_replayed(found: Sequence[Replayed]) -> None:
         rows.add(each.name, each.status, "" if each.largest is None else f"{each.largest:.2g}", each.reason)
     rows.print(open_console())
     counts = Counter(each.status for each in found)
-    click.echo(f"{len(found)} rewrites: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}")
+    say(f"{len(found)} rewrites: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}")

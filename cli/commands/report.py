@@ -14,6 +14,7 @@ from ..files import MODEL, default_name, output_option, writable
 from ..options import command, common, flag, provider_option, refuse_idle
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
+from ..terminal import say
 from ..validation import COMPARISON, VALUES, Comparison, verify_option
 
 PATIENCE: Final = 5.0
@@ -56,8 +57,8 @@ def report_command(first: Path, second: Path, choices: _Choices) -> int:
         verify, timing = checks if choices.verify else False, bench if choices.benchmark else None
         made = report(first, second, target, verify=verify, bench=timing)
     for each in made.validation:
-        click.echo(f"validation  {', '.join(each.providers)}: {each.summary()}")
+        say(f"validation  {', '.join(each.providers)}: {each.summary()}")
         if each.assumptions:
-            click.echo(f"assumed     {', '.join(each.assumptions)}")
-    click.echo(f"written     {target}")
+            say(f"assumed     {', '.join(each.assumptions)}")
+    say(f"written     {target}")
     return code_of(made.validation, doubtful=0)

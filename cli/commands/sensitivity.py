@@ -18,6 +18,7 @@ from ..preparation import assume_from_model_option, assume_option, fitting, prin
 from ..progress import Progress
 from ..selection import SelectionWithRules
 from ..tables import Rows, open_console, print_json
+from ..terminal import say
 from ..validation import Comparison, metric_option
 
 
@@ -64,6 +65,4 @@ def _print(found: Sensitivity, precision: PrecisionOptions) -> None:
     for each in texts:
         rows.add(*each.values())
     rows.print(open_console())
-    click.echo(
-        f"{len({each.result for each in found.products})} products; error: {precision.metric}, of {found.samples.summary()}"
-    )
+    say(f"{len({each.result for each in found.products})} products; error: {precision.metric}, of {found.samples.summary()}")

@@ -8,6 +8,7 @@ from xoptim import resolve
 
 from ..options import command
 from ..selection import WORD
+from ..terminal import open_console
 from .list import opset_range, phase_of, providers_of
 
 
@@ -15,7 +16,7 @@ from .list import opset_range, phase_of, providers_of
 def show_command(pattern: str) -> None:
     """Show what PATTERN does, with its examples."""
     for cls in resolve(pattern):
-        click.echo(click.style(cls.__name__, bold=True))
+        open_console().print(cls.__name__, style="bold", highlight=False)
         click.echo(inspect.cleandoc(cls.__doc__ or ""))
         click.echo(
             f"\nphase {phase_of(cls)}, exactness {cls.exactness}, opset {opset_range(cls)}, provider {providers_of(cls)}"

@@ -13,14 +13,15 @@ from xoptim.tuning import TuneOptions, TuningReport, settings_path
 
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, default_name, output_option, target_of
-from ..guard import MEMORY_BOUND
-from ..options import command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
+from ..memory import MEMORY_BOUND
+from ..options import THREADS, command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
 from ..pipeline import protect_weights
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..settings import used_settings
 from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
+from ..terminal import say
 from ..validation import Values, calibration_option, fraction, metric_option
 
 _WORDS = {"start": "the beginning", "undecided": "not known to be faster"}
@@ -31,7 +32,7 @@ class _Choices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
-    threads: int = option("Threads within an operator (default: searched too).", type=click.IntRange(min=0), default=0)
+    threads: int = option("Threads within an operator (default: searched too).", type=THREADS, default=0)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
     include: tuple[str, ...] = repeated("Try these patterns too, such as finite (repeatable).", metavar="WORD")
@@ -80,7 +81,7 @@ def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
         _show(found.report, written, used_settings(context))
     failure = next((each for each in found.report.optimization.validation if not each.ok), None)
     if failure is not None:
-        click.echo(f"xopt: warning: {failure.summary()}", err=True)
+        say(f"xopt: warning: {failure.summary()}", err=True)
         return NOT_VALIDATED
     return 0
 

@@ -13,6 +13,7 @@ from ..options import command, common, flag, json_option, providers_option, refu
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..settings import used_settings
 from ..tables import print_json
+from ..terminal import say
 from ..validation import Comparison, check_values_used
 
 
@@ -43,11 +44,11 @@ def verify_command(context: click.Context, original: Path, other: Path, choices:
         print_json([report.to_json() for report in reports])
     else:
         for report in reports:
-            click.echo(f"{', '.join(report.providers)}: {report.summary()}")
+            say(f"{', '.join(report.providers)}: {report.summary()}")
             if report.assumptions:
-                click.echo(f"  assumed: {', '.join(report.assumptions)}")
+                say(f"  assumed: {', '.join(report.assumptions)}")
             for note in report.notes:
-                click.echo(f"  {note}")
+                say(f"  {note}")
         if used_settings(context) is not None:
-            click.echo(f"settings: {used_settings(context)}")
+            say(f"settings: {used_settings(context)}")
     return code_of(reports)

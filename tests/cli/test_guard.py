@@ -25,7 +25,7 @@ def start(code: str) -> subprocess.Popen[str]:
     [
         ("sys.exit(3)", 3, ""),
         ("pass", 0, ""),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "SIGKILL, most likely for its memory; no model"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "SIGKILL, most likely for its memory; nothing was written"),
         ("note('loading'); os.abort()", 134, "SIGABRT at the step 'loading', most likely a defect of onnxruntime"),
         ("sys.exit('no file')", 1, "no file"),
     ],

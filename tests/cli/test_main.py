@@ -15,6 +15,7 @@ from xoptim.cli.commands import COMMANDS, GROUPS
 from xoptim.cli.exit_codes import UNREAD
 
 from tests.cli.command import ONLY, RELU, TRANSPOSES, Xopt, files, types_in, write
+from xoptim.system.signals import ENDING
 
 
 def shell(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -241,6 +242,11 @@ def test_nobody_reads_the_output() -> None:
 def test_ignored_exceptions_are_reported_but_for_a_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[SimpleNamespace] = []
     monkeypatch.setattr("sys.__unraisablehook__", seen.append)
+    monkeypatch.setattr("sys.unraisablehook", None)
+    monkeypatch.setattr(ENDING, "_watched", [])
+    with monkeypatch.context() as patch:
+        patch.setattr("signal.signal", lambda *_: None)
+        ENDING.by_exception()
     for kind in (MemoryError, ValueError):
-        cli._report_ignored(SimpleNamespace(exc_type=kind))
+        sys.unraisablehook(SimpleNamespace(exc_type=kind, exc_value=kind()))
     assert [each.exc_type for each in seen] == [ValueError]

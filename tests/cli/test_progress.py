@@ -25,7 +25,7 @@ def test_steps_and_rounds(capsys: pytest.CaptureFixture[str]) -> None:
             progress.event(event)
         progress.event(Event("round", nodes=7))
         assert progress._status is not None
-        assert progress._status.status == "optimizing: 7 nodes, 2 rewrites"
+        assert str(progress._status.status) == "optimizing: 7 nodes, 2 rewrites"
     captured = capsys.readouterr()
     assert captured.out == ""
     assert MOVES in captured.err

@@ -64,7 +64,7 @@ def _repeated(chosen: argparse.Namespace) -> int:
             if number > len(pool):
                 spoilt = [*spoilt[-20:], data]
             try:
-                with _Limits():
+                with Limits():
                     feed(name, data)
             except (Exception, TooSlowError):
                 broken += 1
@@ -75,7 +75,7 @@ def _repeated(chosen: argparse.Namespace) -> int:
     return broken
 
 
-class _Limits:
+class Limits:
     """Stops what takes too long."""
 
     def __enter__(self) -> None:

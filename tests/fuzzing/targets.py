@@ -12,6 +12,7 @@ from typing import NamedTuple
 import click
 import numpy as np
 import onnx
+from google.protobuf import json_format, text_format
 from google.protobuf.message import Message
 from onnx import numpy_helper
 from xoptim.cli.validation import Comparison, Values
@@ -20,6 +21,8 @@ from tests.engine.faults import model as model_of_many_parts
 from tests.support import parse, verify
 from xoptim import GraphBuilder, OptimizationOptions, Query, XoptimError, database, optimize, parse_rules, replay, save, select
 from xoptim.engine.environment import DebugSettings
+from xoptim.facts.assumptions import ENTRY, Assumptions
+from xoptim.graph.load import read_proto
 from xoptim.validate import load_test_data, validate
 
 MEANT = (XoptimError, click.ClickException)
@@ -134,6 +137,34 @@ def read_rule_text(data: bytes) -> None:
         optimize(parse(text), patterns=list(rules), debug=DebugSettings())
 
 
+def read_model_text(data: bytes) -> None:
+    """A model in one of the text forms."""
+    path = _folder() / "model.onnxtxt"
+    path.write_bytes(data)
+    read_proto(path)
+
+
+def _model_texts() -> list[bytes]:
+    model = onnx.load_from_string(_models()[2])
+    texts = (onnx.printer.to_text(model), text_format.MessageToString(model), json_format.MessageToJson(model))
+    nested = "If (c) <a = g () => (float p) { p = " * 30
+    return [*(text.encode() for text in texts), f"<ir_version: 8>\ng (bool c) => (float y) {{ y = {nested}Neg(c)".encode()]
+
+
+def read_assumptions(data: bytes) -> None:
+    """The entry of assumptions in the metadata of a model, and ``--assume`` with each of them."""
+    text = data.decode(errors="replace")
+    model = parse(FEED)
+    model.metadata_props.add(key=ENTRY, value=text)
+    builder = GraphBuilder(model, optimization_options=_options())
+    builder.optimize()
+    for each in text.split("; "):
+        Assumptions.of([each])
+
+
+ASSUMPTIONS = ("n >= 1; n % 8 == 0; m == n + 4", "4 <= m <= 64; finite(x); sorted(i)", "nothing; nonempty; x:1 == 4; finite")
+
+
 def read_selection(data: bytes) -> None:
     """``--patterns`` and the words of a query, one on each further line."""
     text, *words = data.decode(errors="replace").split("\n")
@@ -222,6 +253,8 @@ def _dumps() -> list[bytes]:
 TARGETS: dict[str, Target] = {
     "model": Target(load_weights, _models, onnx.ModelProto),
     "rules": Target(read_rule_text, lambda: [RULE.encode(), *(p.read_bytes() for p in sorted(_RULES.iterdir()))], "text"),
+    "model-text": Target(read_model_text, _model_texts, "text"),
+    "assumptions": Target(read_assumptions, lambda: [text.encode() for text in ASSUMPTIONS], "text"),
     "selection": Target(read_selection, lambda: [text.encode() for text in SELECTIONS], "text"),
     "feeds": Target(read_feeds, _archives, "bytes"),
     "test-data": Target(read_test_data, _test_data, "bytes"),

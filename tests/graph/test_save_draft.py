@@ -57,26 +57,67 @@ def test_a_draft_without_a_target_leaves_nothing(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_no_model_is_ever_beside_the_weights_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_there_is_a_whole_model_at_any_time(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends after each of the steps that move files."""
     target, replace = tmp_path / "out.onnx", os.replace
-    for last in range(1, 6):
+    with Draft(target) as draft:
+        draft.commit(draft.export(weighty(tmp_path / "in1", 1)))
+    steps: list[Path] = []
+
+    def until_killed(source: Path, final: Path) -> None:
+        if len(steps) < last:
+            replace(source, final)
+        assert value_of(target) == (2 if len(steps) + 1 == last == 2 else 1)
+        steps.append(final)
+
+    with monkeypatch.context() as patch, Draft(target) as draft:
+        patch.setattr(os, "replace", until_killed)
+        draft.commit(draft.export(weighty(tmp_path / "in2", 2)))
+    assert steps == [tmp_path / "out.onnx.1.data", target]
+    assert value_of(target) == (2 if last == 2 else 1)
+
+
+def test_former_weights_are_removed_unless_a_model_needs_them(tmp_path: Path) -> None:
+    target = tmp_path / "out.onnx"
+    for number in (1, 2, 3):
         with Draft(target) as draft:
-            draft.commit(draft.export(weighty(tmp_path / "in1", 1)))
-        steps: list[Path] = []
+            draft.commit(draft.export(weighty(tmp_path / "in", number)))
+        assert names(tmp_path) == sorted(["out.onnx", "out.onnx.1.data" if number == 2 else "out.onnx.data"])
+        assert value_of(target) == number
+    with Draft(tmp_path / "sharing.onnx", share_weights=True) as draft:
+        draft.commit(draft.export(load_model(read_proto(target), tmp_path)))
+    (tmp_path / "out.onnx.7.data").write_bytes(b"of nobody")
+    with Draft(target) as draft:
+        draft.commit(draft.export(weighty(tmp_path / "in", 4)))
+    assert value_of(tmp_path / "sharing.onnx") == 3
+    assert names(tmp_path) == ["out.onnx", "out.onnx.1.data", "out.onnx.7.data", "out.onnx.data", "sharing.onnx"]
 
-        def until_killed(source: Path, final: Path, last: int = last, steps: list[Path] = steps) -> None:
-            if len(steps) < last:
-                replace(source, final)
-            steps.append(final)
 
-        with monkeypatch.context() as patch, Draft(target) as draft:
-            patch.setattr(os, "replace", until_killed)
-            draft.commit(draft.export(weighty(tmp_path / "in2", 2)))
-        if target.exists():
-            assert value_of(target) == (2 if last >= 4 else 1), last
-        else:
-            assert last in (1, 2, 3)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_weights_of_the_original_stay_unless_it_is_replaced(in_place: bool, tmp_path: Path) -> None:
+    """A model in memory may still read them."""
+    target = tmp_path / "out.onnx"
+    with Draft(target) as draft:
+        draft.commit(draft.export(weighty(tmp_path / "in", 1)))
+    with Draft(target, in_place=in_place) as draft:
+        draft.commit(draft.export(load_model(read_proto(target), tmp_path)))
+    assert value_of(target) == 1
+    kept = [] if in_place else ["out.onnx.data"]
+    assert names(tmp_path) == sorted(["out.onnx", "out.onnx.1.data", *kept])
+
+
+def test_a_name_that_is_kept_is_given_up_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Draft(tmp_path / "out.onnx") as draft:
+        proto = draft.export(weighty(tmp_path / "in", 1))
+        monkeypatch.setattr("xoptim.graph.save.check_space", raising)
+        with pytest.raises(ModelError, match="no room"):
+            draft.commit(proto)
+    assert names(tmp_path) == []
+
+
+def raising(*_: object) -> None:
+    raise OSError("no room")
 
 
 def test_sharing_is_noted_and_forgotten(tmp_path: Path) -> None:

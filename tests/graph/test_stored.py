@@ -79,7 +79,7 @@ def test_external_data(folder: Path, place: dict[str, str], first: float) -> Non
         ({}, "is missing"),
         ({"location": "deep"}, "is not a file"),
         ({"location": "w", "offset": "20"}, "too short; it may be truncated"),
-        ({"location": "w", "offset": "-4"}, "too short"),
+        ({"location": "w", "offset": "-4"}, "not a number"),
         ({"location": "w", "length": "100"}, "too short"),
         ({"location": "w", "length": "4"}, "too short"),
         ({"location": "w", "offset": "many"}, "not a number"),

@@ -13,6 +13,7 @@ THEMES = {
     "Graphs": "test_graphs",
     "Damaged parts": "test_damage",
     "Names": "test_names",
+    "Texts and numbers": "test_texts",
     "Subgraphs": "test_subgraphs",
     "Types": "test_types",
     "Versions and domains": "test_versions",

@@ -11,7 +11,7 @@ ACROSS = {
 }
 """Folders of tests that concern several rooms."""
 TOPICS = {
-    "cli": {"custom_operators", "interrupts", "whole"},
+    "cli": {"custom_operators", "interrupts", "run_limit", "signals", "whole"},
     "dialects": {"rewriters_page", "rules_page"},
     "evaluate": {"overflow"},
     "facts": {"dim_sizes"},

@@ -98,8 +98,8 @@ def test_a_copy_that_crashes_is_replaced() -> None:
 @on_linux
 @pytest.mark.parametrize(("end", "code"), [("os._exit(7)", 7), ("os.kill(os.getpid(), 9)", -9)])
 def test_the_end_of_a_child(end: str, code: int) -> None:
-    text = "import os; from xoptim.system.machine import end_of_child\ncode = end_of_child()\n"
-    text += f"if code is None: {end}\nprint(code)"
+    text = "import os; from xoptim.system.machine import end_of_child\ncode = end_of_child(5)\n"
+    text += f"if code is None: {end}\nprint(code.code)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == f"{code}\n"
 
@@ -109,4 +109,4 @@ def test_systems_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     for platform in ("darwin", "win32"):
         monkeypatch.setattr(sys, "platform", platform)
         assert processes.continue_in_copy(lambda _: None)
-        assert processes.end_of_child() is None
+        assert processes.end_of_child(5) is None

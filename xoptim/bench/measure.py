@@ -2,7 +2,6 @@
 
 import json
 import random
-import tempfile
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -16,6 +15,7 @@ from xoptim.bench.options import BenchChanges, BenchOptions
 from xoptim.bench.rounds import BenchReport, ModelTimes, Times, clock_for, joined, measure_pass, ratio_of
 from xoptim.bench.subjects import Loading, Models, Subject, as_files, known_of, measure_loading, opened, values_for
 from xoptim.facts.given import given
+from xoptim.system.journal import ScratchFolder
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
@@ -54,7 +54,7 @@ def profile(
         feeds = values_for(subjects[0], options).feeds
         found = {}
         for subject in subjects:
-            with tempfile.TemporaryDirectory() as folder:
+            with ScratchFolder() as folder:
                 session = opened(subject, replace(options.settings, profile=Path(folder) / "profile"), feeds)
                 found[subject.label] = _operators(_recorded(session, feeds, options.seconds))
         return found

@@ -3,7 +3,6 @@
 import pickle
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.load import read_proto
 from xoptim.graph.save import save_proto
 from xoptim.graph.sources import Source
+from xoptim.system.journal import ScratchFolder
 from xoptim.system.machine import resident_size, start_python
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.protos import ModelLike
@@ -89,7 +89,7 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
     named = _named(models)
     if not named:
         raise ValueError("there is no model to measure")
-    with tempfile.TemporaryDirectory() as folder:
+    with ScratchFolder() as folder:
         subjects = []
         for number, (label, model) in enumerate(named):
             if isinstance(model, onnx.ModelProto):

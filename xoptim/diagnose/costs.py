@@ -19,7 +19,7 @@ from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.validate.sized import SizedModel, evaluated
-from xoptim.validate.work import MemoryNeed, operations
+from xoptim.validate.work import MOST, MemoryNeed, operations
 
 _DEFAULT: Final = 1
 """Size of an open dimension for which none is given."""
@@ -135,7 +135,8 @@ class _Counter:
         is_unknown = None in results or any(name and s is None for name, s in zip(node.input, operands, strict=True))
         found.unknown = int(is_unknown)
         if results and not is_unknown:
-            found.flops = operations(node, [shape or () for shape in operands], [shape or () for shape in results])
+            counted = operations(node, [shape or () for shape in operands], [shape or () for shape in results])
+            found.flops = min(counted, MOST)
         return found
 
     def _shape(self, graph: Graph, name: str) -> tuple[int, ...] | None:
@@ -148,4 +149,4 @@ class _Counter:
     @staticmethod
     def _bytes(graph: Graph, name: str, shape: tuple[int, ...] | None) -> int:
         dtype = graph.info_of(name).dtype if name else 0
-        return byte_size(dtype, math.prod(shape)) if dtype and shape is not None else 0
+        return min(byte_size(dtype, math.prod(shape)), MOST) if dtype and shape is not None else 0

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from xoptim.engine.environment import wants_log as wants_log  # for the command
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.facts.operators import operator_label
 from xoptim.facts.shapes import Info
 from xoptim.facts.words import (
-    counted as counted,  # for the command
+    abridged as abridged,  # for the command
+    counted as counted,
     meant as meant,
     similar as similar,
     suggestion,
+    whole_number as whole_number,
 )
 from xoptim.graph.constants import constant_array, is_constant
 from xoptim.graph.graph import Graph
@@ -87,8 +89,9 @@ def locate(model: Model, at: str) -> list[Node]:
     Raises `ModelError`, whose message gives the nearest names, when there is none.
     """
     nodes = list(all_nodes(model))
-    if re.fullmatch(r"#\d+", at) and int(at[1:]) < len(nodes):
-        return [nodes[int(at[1:])]]
+    number = whole_number(at[1:]) if at.startswith("#") else None
+    if number is not None and number < len(nodes):
+        return [nodes[number]]
     found = [node for node in nodes if node.name == at] or [node for node in nodes if at and at in node.output]
     if not found:
         known = {name for node in nodes for name in (node.name, *node.output) if name}

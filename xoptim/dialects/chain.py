@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 from onnx.defs import OpSchema
 
 from xoptim.facts.schema import schema
+from xoptim.facts.words import whole_number
 from xoptim.graph.node import Node
 from xoptim.match.easy import EasyPatternOptimization, Match
 from xoptim.match.pattern import MatchResult, disjoint, operator_key
@@ -226,9 +227,9 @@ def _operands_called(parameter: str, node: Node) -> tuple[str, ...]:
         if each.name == parameter:
             several = each.option == OpSchema.FormalParameterOption.Variadic
             return node.input[place:] if several else node.input[place : place + 1]
-    number = parameter.removeprefix("input_")
-    if number != parameter and number.isdigit():
-        return node.input[int(number) : int(number) + 1]
+    number = whole_number(parameter.removeprefix("input_")) if parameter.startswith("input_") else None
+    if number is not None:
+        return node.input[number : number + 1]
     known = ", ".join(each.name for each in formal) or "input_0, input_1, ..."
     raise TypeError(f"{node.op_type} has no input {parameter!r}; it has {known}")
 

@@ -15,6 +15,7 @@ from onnx import AttributeProto
 from xoptim.dialects.filters import known_filters, misused
 from xoptim.facts.attributes import MOVED, AttributeReference, decode_attribute
 from xoptim.facts.errors import TextRuleError
+from xoptim.facts.nesting import is_too_deep
 from xoptim.facts.protos import standard_domain
 
 _HEADER = '<ir_version: 10, opset_import: ["" : 18]> rules () => () {}\n'
@@ -55,6 +56,8 @@ def parse_functions(text: str, file: str) -> list[FunctionSource]:
     if "\0" in text:  # the parser would stop there, and silently ignore the rest
         line = text[: text.index("\0")].split("\n")
         raise TextPlace(file, len(line), len(line[-1]) + 1).error("this is not a text: there is a zero byte")
+    if is_too_deep(text):
+        raise TextPlace(file).error("brackets are nested too deeply")
     try:
         functions = list(onnx.parser.parse_model(_HEADER + text).functions)
     except IndexError:  # the parser reports C++'s "out of range" in this way

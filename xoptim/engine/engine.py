@@ -15,7 +15,7 @@ from xoptim.engine.events import Application
 from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.state import EXPLAINED, State
 from xoptim.facts.dtypes import type_name
-from xoptim.facts.errors import BudgetError, Declined, RewriteError
+from xoptim.facts.errors import BudgetError, Declined, RewriteError, UnstoppableError
 from xoptim.facts.operators import lacks_copies
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
@@ -29,7 +29,7 @@ from xoptim.passes.cleanup import inner_first, learn_results
 TAG = "xoptim.pattern"
 """Key of the metadata of a node that names the pattern that made it."""
 logger = logging.getLogger("xoptim")
-PASSED_ON = (BudgetError, BrokenPipeError, MemoryError)
+PASSED_ON = (BudgetError, BrokenPipeError, MemoryError, UnstoppableError)
 """Errors that a pattern did not cause: dropping it would not prevent them."""
 
 

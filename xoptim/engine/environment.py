@@ -43,6 +43,11 @@ def read_environment(variables: Mapping[str, str] | None = None) -> DebugSetting
     )
 
 
+def wants_log() -> bool:
+    """Whether the environment asks for a log, whatever else it says."""
+    return os.environ.get("LOG_PATTERN_OPTIMIZE", "0") not in ("", "0")
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(short(word) for word in text.split(",") if word.strip())
 

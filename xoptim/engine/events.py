@@ -71,13 +71,16 @@ class Event:
     refusal: Refusal | None = None
 
     def __str__(self) -> str:
+        return f"[xoptim] {self._text()}".replace("\n", "\\n")  # names may hold line breaks
+
+    def _text(self) -> str:
         if self.refusal is not None:
-            return f"[xoptim] {self.refusal}"
+            return str(self.refusal)
         if self.kind == "round":
-            return f"[xoptim] {self.graph} round {self.iteration}: {self.text}, {self.nodes} nodes"
+            return f"{self.graph} round {self.iteration}: {self.text}, {self.nodes} nodes"
         at = f" at {self.node.name or self.node.op_type!r}" if self.node is not None else ""
         sizes = f" -{len(self.removed)} +{len(self.added)} nodes" if self.added or self.removed else ""
-        return f"[xoptim] {self.kind} {self.pattern}{at}{sizes}{': ' + self.text if self.text else ''}"
+        return f"{self.kind} {self.pattern}{at}{sizes}{': ' + self.text if self.text else ''}"
 
 
 class EventStream:

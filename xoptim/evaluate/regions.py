@@ -6,7 +6,7 @@ Both give the bits that the unoptimized model computes on onnxruntime's CPU prov
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import onnx
@@ -16,13 +16,19 @@ from xoptim.evaluate import kernels  # noqa: F401 - fills the table
 from xoptim.evaluate.kernel_table import NUMPY_KERNELS, Array, EvaluationNode, Kernel
 from xoptim.evaluate.kernels import divisor_is_safe
 from xoptim.facts import dtypes
+from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import inner_graphs
+from xoptim.system.threads import Call, NotEndingError
 
 __all__ = ["NUMPY_KERNELS", "Computed", "EvaluationNode", "Kernel", "RegionResult", "evaluate_with_onnxruntime", "to_numpy"]
 
 ort = lazy_module("onnxruntime")
 
+_LIMIT: Final = 600.0
+"""Seconds that the evaluation of a region may take."""
+_PATIENCE: Final = 10.0
+"""Seconds that the node has to end that runs then: onnxruntime stops between nodes only."""
 _LARGEST_INLINE = 1 << 28
 _SMALL = 1 << 10
 """Elements of a tensor that travels inside the model: protobuf ends at 2 GB."""
@@ -55,7 +61,7 @@ def evaluate_with_onnxruntime(
 
     A feed becomes an initializer, as in the model: onnxruntime repacks initializers, and matrix products of repacked weights
     add up in another order than products of computed matrices. No feed is copied but text and packed types. Returns the values,
-    or the reason why there are none. Only MemoryError is raised, and nothing is logged.
+    or the reason why there are none. Only MemoryError is raised, and `UnstoppableError` when it takes longer than `_LIMIT`.
 
     The nodes are in topological order; ``feeds`` are the values of all results that they and their subgraphs read from outside:
     an array is a tensor that the model stores, a computed value has to be marked as `Computed`. ``functions`` are local ones
@@ -69,7 +75,7 @@ def evaluate_with_onnxruntime(
         model = region.model(opsets, ir_version, _called(nodes, functions))
         reason = _division_hazard(model, {name: _value(feed) for name, feed in feeds.items()})
         return RegionResult(None, reason) if reason else RegionResult(region.run(model))
-    except MemoryError:
+    except (MemoryError, UnstoppableError):
         raise
     except Exception as error:  # onnxruntime raises a dozen unrelated types, and bad nodes make onnx raise others
         return RegionResult(None, f"{type(error).__name__}: {' '.join(str(error).split())}")
@@ -131,7 +137,15 @@ class _Region:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         run_options = ort.RunOptions()
         run_options.log_severity_level = 4
-        results = session.run_with_ort_values(list(self.outputs), self.inputs, run_options)
+        call = Call(
+            lambda: session.run_with_ort_values(list(self.outputs), self.inputs, run_options),
+            lambda: setattr(run_options, "terminate", True),
+        )
+        try:
+            results = call.within(_LIMIT, _LIMIT + _PATIENCE)
+        except (TimeoutError, NotEndingError):
+            text = f"constants of the model cannot be computed within {_LIMIT:g} seconds; --no-fold leaves them as they are"
+            raise UnstoppableError(text) from None
         return {name: to_numpy(value) for name, value in zip(self.outputs, results, strict=True)}
 
 

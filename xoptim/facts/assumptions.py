@@ -16,7 +16,7 @@ from typing import Final
 from xoptim.facts.dim_formulas import formula_of
 from xoptim.facts.dims import Dim, SymbolicDim, evaluate, named
 from xoptim.facts.errors import AssumptionError
-from xoptim.facts.words import suggestion
+from xoptim.facts.words import abridged, suggestion, whole_number
 
 ENTRY: Final = "xoptim.assumptions"
 """Key of the metadata of a model that was optimized under assumptions other than the default set."""
@@ -43,7 +43,11 @@ _PROPERTY: Final = re.compile(r"(\w+)\s*(?:\(\s*(.*?)\s*\))?")
 _REMAINDER: Final = re.compile(r"(.+?)\s*%\s*(\d+)")
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
 _LARGEST: Final = 1 << 20
-"""Of a divisor."""
+"""Of a divisor, and of the least common multiple of the divisors of one size."""
+_LONGEST: Final = 400
+"""Of a text; the time of a regular expression may grow with the square of its length."""
+_MOST: Final = 1000
+"""Assumptions about one model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +71,13 @@ class SizeFact:
 
     def meet(self, other: "SizeFact") -> "SizeFact | None":
         """The sizes that are in both; ``None`` when there is none."""
-        ends = [each for each in (self.most, other.most) if each is not None]
-        common = math.gcd(self.divisor, other.divisor)
-        steps, is_off = divmod(other.rest - self.rest, common)
-        if is_off:
+        common, apart = math.gcd(self.divisor, other.divisor), other.rest - self.rest
+        if apart % common:
             return None
-        # The Chinese remainder theorem: a search would take a million steps for each of many assumptions.
-        steps *= pow(self.divisor // common, -1, other.divisor // common)
-        rest = self.rest + self.divisor * (steps % (other.divisor // common))
+        steps = apart // common * pow(self.divisor // common, -1, other.divisor // common)
         divisor = math.lcm(self.divisor, other.divisor)
+        rest = (self.rest + self.divisor * steps) % divisor
+        ends = [each for each in (self.most, other.most) if each is not None]
         found = SizeFact(max(self.least, other.least), min(ends, default=None), divisor, rest)
         return found if found.holds(found.nearest(0)) else None
 
@@ -190,9 +192,7 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
     sizes: dict[str, SizeFact] = {}
     equal: dict[str, str] = {}
     values: set[tuple[str, str]] = set()
-    for text in texts:
-        if not isinstance(text, str):
-            raise AssumptionError(f"an assumption is a text such as 'past >= 1', not {text!r}")
+    for text in _bounded(texts):
         parts = _COMPARISON.split(text.strip())
         operands, operators = parts[::2], parts[1::2]
         if not operators:
@@ -205,7 +205,10 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
                 if equal.setdefault(name, found) != found or name in symbols_of(found):
                     raise AssumptionError(f"assumption {text!r}: a size is equal to one other size or sum")
                 continue
-            met = sizes.get(name, SizeFact()).meet(found)
+            given = sizes.get(name, SizeFact())
+            if math.lcm(given.divisor, found.divisor) > _LARGEST:
+                raise AssumptionError(f"assumption {text!r}: the divisors of a size have a multiple of at most {_LARGEST}")
+            met = given.meet(found)
             if met is None:
                 known = " and ".join(sizes[name].texts(name)) if name in sizes else "a size is at least 0"
                 raise AssumptionError(f"assumption {text!r} cannot hold: {known}")
@@ -214,6 +217,18 @@ def _parsed(texts: tuple[str, ...]) -> Assumptions:
     values = {(word, name) for word, name in values if not name or word not in everywhere}
     defaults = tuple(word for word in DEFAULTS if NOTHING not in words or word in words)
     return Assumptions(defaults, tuple(sorted(sizes.items())), tuple(sorted(equal.items())), tuple(sorted(values)))
+
+
+def _bounded(texts: tuple[str, ...]) -> Iterator[str]:
+    """The texts, none of them long."""
+    if len(texts) > _MOST:
+        raise AssumptionError(f"there are {len(texts)} assumptions; a model has at most {_MOST}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise AssumptionError(f"an assumption is a text such as 'past >= 1', not {text!r}")
+        if len(text) > _LONGEST:
+            raise AssumptionError(f"assumption {abridged(text)} is longer than {_LONGEST} characters")
+        yield text
 
 
 def _pairs(text: str, operands: list[str], operators: list[str]) -> Iterator[tuple[str, str, str]]:
@@ -249,9 +264,11 @@ def _compared(text: str, left: str, operator: str, right: str) -> tuple[str, Siz
         if operator != "==" or remainder or right.startswith("-"):
             raise AssumptionError(f"assumption {text!r}: compare the size with a number of at least 0")
         return name, right
-    number = int(right)
+    number = whole_number(right)
+    if number is None:
+        raise AssumptionError(f"assumption {abridged(text)}: a size is a number below 2^63")
     if remainder:
-        divisor = int(remainder[2])
+        divisor = whole_number(remainder[2]) or 0
         if operator != "==" or not 0 < divisor <= _LARGEST or number >= divisor:
             raise AssumptionError(f"assumption {text!r}: write it as 'n % 8 == 0', with a divisor of at most {_LARGEST}")
         return name, SizeFact(divisor=divisor, rest=number)

@@ -3,6 +3,7 @@
 import ast
 import operator
 import re
+import warnings
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any, Final
@@ -10,7 +11,10 @@ from typing import Any, Final
 from xoptim.facts.symbolic import Dim, named
 
 _CALCULATION: Final = re.compile(r"[+*]|//| - ")
+_ALLOWED: Final = re.compile(r"[\w\s+*/()-]+")
 _LONGEST: Final = 200
+_LARGEST: Final = 1 << 63
+"""A size is less."""
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -22,12 +26,15 @@ _OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
 @lru_cache(1024)
 def formula_of(text: str) -> Dim | None:
     """The size that a formula gives, by the names in it; ``None`` for the name of a dimension."""
-    if len(text) > _LONGEST or not _CALCULATION.search(text):
+    if len(text) > _LONGEST or not _CALCULATION.search(text) or not _ALLOWED.fullmatch(text):
         return None
     try:
-        return _computed(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        with warnings.catch_warnings():  # the compiler of Python has advice about `1or 2`
+            warnings.simplefilter("ignore")
+            size = _computed(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None
+    return None if isinstance(size, int) and abs(size) >= _LARGEST else size
 
 
 def size_in(text: str, names: Collection[str]) -> Dim | None:
@@ -42,6 +49,6 @@ def _computed(tree: ast.expr) -> Dim:
         return size
     if isinstance(tree, ast.Name):
         return named(tree.id)
-    if isinstance(tree, ast.Constant) and type(tree.value) is int:
+    if isinstance(tree, ast.Constant) and type(tree.value) is int and tree.value < _LARGEST:
         return tree.value
     raise ValueError

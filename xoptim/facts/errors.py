@@ -13,6 +13,10 @@ class AssumptionError(XoptimError, ValueError):
     """An assumption cannot be read, contradicts another one or the model, or is about a size or input that does not exist."""
 
 
+class UnstoppableError(XoptimError):
+    """A kernel of onnxruntime did not end in time, and goes on: the process must not wait for its threads."""
+
+
 class RewriteError(XoptimError):
     """A rewrite would break the graph; nothing of it was applied."""
 

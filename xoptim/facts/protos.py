@@ -1,7 +1,7 @@
 """Work on protobufs that several rooms need."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import onnx
@@ -119,6 +119,22 @@ def fed_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """The inputs that must be fed: before IR version 4 initializers were listed as inputs too."""
     initialized = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
     return [value for value in model.graph.input if value.name not in initialized]
+
+
+def unreadable_names(model: onnx.ModelProto) -> Iterator[bytes]:
+    """Texts that a rewrite may copy and that are not in UTF-8; names of nodes and results are checked as they are loaded."""
+    for message in (*model.graph.input, *model.graph.output, *model.opset_import, *model.metadata_props):
+        yield from unreadable_texts(message)
+    yield from _as_bytes([model.producer_name, model.producer_version])
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in every_node(nodes):
+            yield from _as_bytes([node.doc_string, *[each.name for each in node.attribute]])
+            if len(node.metadata_props):
+                yield from _as_bytes([text for entry in node.metadata_props for text in (entry.key, entry.value)])
+
+
+def _as_bytes(texts: Sequence[str | bytes]) -> Sequence[bytes]:
+    return [each for each in texts if isinstance(each, bytes)]
 
 
 def unreadable_texts(message: AnyMessage) -> Iterator[bytes]:

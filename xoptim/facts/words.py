@@ -49,8 +49,20 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
+_MOST_DIGITS: Final = 19
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text of decimal digits writes; ``None`` for any other text, and from 2^63 on."""
+    if len(text) > _MOST_DIGITS or not text.isascii() or not text.isdigit():
+        return None
+    number = int(text)
+    return number if number < 1 << 63 else None
+
+
 _DECIMAL: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9}
 _UNITS: Final[Mapping[str, float]] = {"": 1, "b": 1, **_DECIMAL, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_MOST_BYTES: Final = 1 << 63
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%|[a-z]*)", re.IGNORECASE)
 
 
@@ -59,9 +71,12 @@ def byte_amount(text: str, whole: int | None = None) -> int:
 
     The case of letters does not matter. Raises `ValueError` for any other text.
     """
-    found = _AMOUNT.fullmatch(text.strip())
+    found = _AMOUNT.fullmatch(text.strip()) if len(text) <= LONGEST else None
     unit = found[2].lower() if found else ""
     units = _UNITS if whole is None else {**_UNITS, "%": whole / 100}
     if found is None or unit not in units:
-        raise ValueError(f"{text!r}: a size such as 500kB or 4GB is expected")
-    return int(float(found[1]) * units[unit])
+        raise ValueError(f"{abridged(text)}: a size such as 500kB or 4GB is expected")
+    amount = float(found[1]) * units[unit]
+    if amount >= _MOST_BYTES:
+        raise ValueError(f"{abridged(text)}: a size below 2^63 bytes is expected")
+    return int(amount)

@@ -12,6 +12,7 @@ from xoptim.facts.dims import ALL_SIZES, LARGEST_SIZE, Dim, SymbolicDim, is_anon
 from xoptim.facts.errors import AssumptionError
 from xoptim.facts.protos import fed_inputs, replace_items
 from xoptim.facts.shapes import Info
+from xoptim.facts.words import whole_number
 
 logger = logging.getLogger("xoptim")
 _SHOWN: Final = 8
@@ -110,8 +111,9 @@ def misfit(assumptions: Assumptions, proto: onnx.ModelProto) -> str:
         if name not in sizes:
             owner, _, axis = name.rpartition(":")
             dims = inputs[owner].tensor_type.shape.dim if owner in inputs else ()
-            if axis.isdecimal() and int(axis) < len(dims) and dims[int(axis)].dim_param:
-                return f"assumption {text!r}: the dimension {name} is called {dims[int(axis)].dim_param!r}"
+            number = whole_number(axis)
+            if number is not None and number < len(dims) and dims[number].dim_param:
+                return f"assumption {text!r}: the dimension {name} is called {dims[number].dim_param!r}"
             return f"assumption {text!r}: the model has no size {name!r}; its open sizes are {_listed(_open(sizes))}"
     numbers = {name: size for name, size in sizes.items() if size is not None}
     if broken := assumptions.broken(numbers):

@@ -1,16 +1,17 @@
 """Decide which results are constant, and compute their values on demand."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
+from onnx import TensorProto
 
 from xoptim.evaluate.kernel_table import LARGEST_RESULT
 from xoptim.evaluate.regions import NUMPY_KERNELS, evaluate_with_onnxruntime
 from xoptim.graph.graph import Graph
 from xoptim.graph.node import Node
-from xoptim.graph.tensors import Tensor
+from xoptim.graph.tensors import Tensor, text_bytes
 from xoptim.inference.values import known_value
 
 
@@ -56,13 +57,35 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
         inputs = [constant_array(scope, i) if i else None for i in node.input]
         complete = not any(value is None and i for value, i in zip(inputs, node.input, strict=True))
         shape = scope.info_of(name).static_shape or ()
-        found = evaluate(node, inputs) if complete and math.prod(shape) <= LARGEST_RESULT else None
+        size = math.prod(shape)
+        if scope.info_of(name).dtype == TensorProto.STRING:
+            size = text_bytes(size, longest_result(node, [Tensor.from_array(each) for each in inputs if each is not None]))
+        found = evaluate(node, inputs) if complete and size <= LARGEST_RESULT else None
         # Failures are remembered too: otherwise a region that cannot be computed would be evaluated again at every lookup.
         values: Sequence[np.ndarray | None] = found if found is not None else (None,) * len(node.output)
         by_name = dict(zip(node.output, values, strict=False))
         scope.remember(by_name)
         return by_name[name]
     return known
+
+
+_WRITTEN: Final = 32
+"""Characters of a number that is written as text, at most."""
+
+
+def longest_result(node: Node, operands: Iterable[Tensor | int | None]) -> int:
+    """Characters that a text in the results of a node can have; an operand is a tensor, or the longest text in it."""
+    known = (each.longest_text() if isinstance(each, Tensor) else each or 0 for each in operands)
+    longest = max(map(_longest_value, node.attribute.values()), default=0)
+    return sum(known) + longest + _WRITTEN
+
+
+def _longest_value(value: Any) -> int:
+    """Characters of the longest text in an attribute."""
+    if isinstance(value, TensorProto):
+        return max(map(len, value.string_data), default=0)
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    return max((len(each) for each in values if isinstance(each, (str, bytes))), default=0)
 
 
 def evaluate(node: Node, inputs: list[np.ndarray | None]) -> list[np.ndarray] | None:

@@ -1,12 +1,15 @@
 """The external data of a model: which files hold it; and the writing of one: in order of use, aligned, in parts, threaded."""
 
 import math
+import mmap
+import os
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from threading import local
 from typing import BinaryIO, Final, NamedTuple
@@ -21,7 +24,8 @@ from xoptim.facts.protos import every_node, is_external
 from xoptim.graph.parts import PART, Box, flat_position
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
-from xoptim.system.files import MAPPING_ALIGNMENT, check_space, copy_range, write_at
+from xoptim.system.files import MAPPING_ALIGNMENT, MODEL_SUFFIXES, check_space, copy_range, write_at
+from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import cores
 
 
@@ -86,6 +90,52 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
                 yield from filter(is_external, (attribute.sparse_tensor.values, attribute.sparse_tensor.indices))
             elif kind == AttributeProto.TENSORS:
                 yield from filter(is_external, attribute.tensors)
+
+
+def data_path(target: Path, number: int) -> Path:
+    """``TARGET.data``, or ``TARGET.1.data``, ``TARGET.2.data``, ..."""
+    return target.with_name(f"{target.name}.{number}.data" if number else f"{target.name}.data")
+
+
+def reserved(target: Path) -> Path:
+    """The first of these names without a file, for which an empty file is made; raises `OSError`."""
+    for number in count():
+        path = data_path(target, number)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            continue
+        JOURNAL.note(path)
+        return path
+    raise AssertionError("there is a name")
+
+
+def former_data(model: Path, taken: Collection[str]) -> list[Path]:
+    """The files of weights that were written with a model, and that it refers to, without those of some names."""
+    pattern = re.compile(rf"{re.escape(model.name)}(\.\d+)?\.data")
+    own = [each for each in _beside(model) if pattern.fullmatch(each.name) and each.name not in taken]
+    return [path for path in own if model.is_file() and _names(model, path)]
+
+
+def is_named(path: Path) -> bool:
+    """Whether a model in the folder of a file may refer to it, since it has its name in it."""
+    return any(_names(model, path) for model in _beside(path) if model.suffix in MODEL_SUFFIXES and model.is_file())
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files in the folder of a file, none where the folder cannot be listed."""
+    with suppress(OSError):
+        return sorted(path.parent.iterdir())
+    return []
+
+
+def _names(model: Path, path: Path) -> bool:
+    """Whether the name of a file is in a model; yes where that cannot be read."""
+    try:
+        with model.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(os.fsencode(path.name)) >= 0
+    except (OSError, ValueError):  # ValueError: an empty file
+        return model.stat().st_size > 0
 
 
 _THREADS: Final = 4

@@ -8,6 +8,7 @@ from google.protobuf import json_format, text_format
 from google.protobuf.message import DecodeError
 
 from xoptim.facts.errors import ModelError
+from xoptim.facts.nesting import is_too_deep
 
 TextForm: TypeAlias = Literal["text", "textproto", "json"]
 """The syntax of `onnx.parser`; text of protobuf; JSON."""
@@ -57,16 +58,26 @@ def parse_text(raw: bytes, form: TextForm, label: str) -> onnx.ModelProto:
     try:
         text = raw.decode("utf-8-sig")
         if form == "text":
-            return onnx.parser.parse_model(text)
+            return _parsed(text, label)
         if form == "textproto":
             return text_format.Parse(text, onnx.ModelProto())
         return json_format.Parse(text, onnx.ModelProto())
     except (
         *(UnicodeDecodeError, onnx.parser.ParseError, text_format.ParseError, json_format.ParseError),
-        *(DecodeError, RecursionError, ValueError),
+        *(DecodeError, RecursionError, ValueError, RuntimeError),
     ) as error:
-        reason = " ".join(str(error).split())
+        said = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
+        reason = " ".join(said.decode(errors="replace").split())
         raise ModelError(f"{label} not an ONNX model: as {_WORDS[form]}, it has a mistake: {reason[:300]}") from error
+
+
+def _parsed(text: str, label: str) -> onnx.ModelProto:
+    if is_too_deep(text):
+        raise ModelError(f"{label} nested too deeply: a protobuf is read to a depth of 100 messages")
+    try:
+        return onnx.parser.parse_model(text)
+    except IndexError:  # the parser reports C++'s "out of range" in this way
+        raise ModelError(f"{label} not an ONNX model: as {_WORDS['text']}, a number in it is too large") from None
 
 
 _WORDS: Final[dict[TextForm, str]] = {"text": "ONNX text", "textproto": "a protobuf in text form", "json": "JSON"}

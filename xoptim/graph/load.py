@@ -17,7 +17,7 @@ from xoptim.facts.assumptions import USUAL, Assumptions
 from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import Dim, substitute
 from xoptim.facts.errors import AssumptionError, ModelError
-from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_texts, with_headroom
+from xoptim.facts.protos import copy_fields, lack_of_memory, opset_versions, unreadable_names, unreadable_texts, with_headroom
 from xoptim.facts.schema import KNOWN_DOMAINS, may_own_graphs
 from xoptim.facts.shapes import Info
 from xoptim.facts.symbolic import SymbolicDim, bounds, is_nonnegative, named
@@ -168,6 +168,9 @@ def parse_proto(raw: bytes, label: str) -> onnx.ModelProto:
         raise ModelError(f"{label} not an ONNX model{f': {kind}' if kind else ', or it is truncated'}") from error
     if not proto.HasField("graph"):
         raise ModelError(f"{label} not an ONNX model: {kind_of(raw) or 'there is no graph'}")
+    wrong = next(unreadable_names(proto), None)
+    if wrong is not None:
+        raise ModelError(f"the model is damaged: {wrong!r} is not UTF-8")
     return proto
 
 

@@ -13,12 +13,24 @@ from onnx import ModelProto, TensorProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import is_external, lack_of_memory, replace_items
-from xoptim.graph.data_file import Weight, has_external_data, refer, stored_tensors, uses, write_weights
+from xoptim.graph.data_file import (
+    Weight,
+    data_path,
+    former_data,
+    has_external_data,
+    is_named,
+    refer,
+    reserved,
+    stored_tensors,
+    uses,
+    write_weights,
+)
 from xoptim.graph.export import export_model
 from xoptim.graph.model import Model
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
-from xoptim.system.files import check_space, move, set_permissions
+from xoptim.system.files import check_space, copy, move, set_permissions
+from xoptim.system.journal import JOURNAL, ScratchFolder
 
 
 class Replacement:
@@ -26,6 +38,7 @@ class Replacement:
 
     def __init__(self) -> None:
         self._temporary: dict[Path, Path] = {}
+        self._reserved: set[Path] = set()  # empty files that were made to keep a name
 
     @property
     def targets(self) -> list[Path]:
@@ -43,25 +56,33 @@ class Replacement:
         """Move a temporary file, which has been written already, into place with the others."""
         self._temporary[final] = path
 
+    def reserve(self, path: Path, target: Path) -> Path:
+        """Move a temporary file into place with the others, under a name that no file has; returns it. Raises `OSError`."""
+        final = reserved(target)
+        self._reserved.add(final)
+        self.adopt(path, final)
+        return final
+
     def put_in_place(self) -> None:
         """Move the written files into place: all of them, or none when an exception is raised.
 
-        Of several files, the last one, which refers to the others, is taken away first: no model is ever beside the weights
-        of another one. Files that are replaced are kept until all are in place.
+        The last one, a model that refers to the others, replaces an older one in one step: there is a whole model at any time.
+        Other files that are replaced are kept until then.
         """
         kept: dict[Path, Path] = {}
         *earlier, last = self._temporary
+        JOURNAL.note_moves(self._temporary)
         try:
-            for final in (last, *earlier) if earlier else ():
-                if final.exists():
+            for final in earlier:
+                if final.exists() and final not in self._reserved:
                     kept[final] = self._temporary[final].with_suffix(".old")
-                    move(final, kept[final])
-            for final, path in self._temporary.items():
-                move(path, final)
+                    copy(final, kept[final])
+                    JOURNAL.note(kept[final])
+                move(self._temporary[final], final)
+            move(self._temporary[last], last)
         except BaseException:
             if self._temporary[last].exists():  # otherwise the last file, and with it every file, is in place
                 self._put_back(kept)
-                kept = {}
             raise
         finally:
             _remove(kept.values())
@@ -71,11 +92,12 @@ class Replacement:
         _remove([final for final, path in self._temporary.items() if final not in kept and not path.exists()])
         for final, old in kept.items():
             with suppress(OSError):  # the others are put back all the same
-                if old.exists():
+                if old.exists() and not self._temporary[final].exists():
                     move(old, final)
 
     def clean(self) -> None:
         """Remove the temporary files that are left."""
+        _remove(final for final in self._reserved if self._temporary[final].exists())
         _remove(self._temporary.values())
 
 
@@ -113,6 +135,7 @@ def temporary(final: Path, buffering: int = -1, *, syncs: bool = True) -> Iterat
     # Only a part of the name: the whole name may already have the maximal length.
     handle, name = tempfile.mkstemp(prefix=f".{final.name[:48]}.", suffix=".tmp", dir=final.parent)
     try:
+        JOURNAL.note(Path(name))
         set_permissions(Path(name), final)
         with os.fdopen(handle, "wb", buffering) as stream:
             yield stream, Path(name)
@@ -168,7 +191,8 @@ INLINE_LIMIT: Final = 1024
 """Tensors of up to this many bytes stay in the model even when data is external."""
 SHARED: Final = "xoptim.weights"
 """Key of the metadata that name the files of another model whose weights a model shares."""
-_HELD: Final = "held"
+_HELD: Final = f"held {os.urandom(8).hex()}"
+"""The key of a stub, which no model from outside has."""
 
 
 class Held:
@@ -200,17 +224,20 @@ class Draft:
     """Writes the weights of models beside a target, and one of the models into place; removes what is left at the end.
 
     The target ``None`` is a temporary folder, in which nothing stays. Where the target is a symbolic link, the file that it
-    leads to is replaced; `ModelError` is raised unless that is a regular file. For the options see
-    `xoptim.graph.save.save_proto`.
+    leads to is replaced; `ModelError` is raised unless that is a regular file. ``in_place``: the original is replaced, and
+    nothing needs its weights then. For the other options see `xoptim.graph.save.save_proto`.
     """
 
-    def __init__(self, target: Path | None, *, external: bool | None = None, share_weights: bool = False) -> None:
-        self._scratch = tempfile.TemporaryDirectory() if target is None else None
+    def __init__(
+        self, target: Path | None, *, external: bool | None = None, share_weights: bool = False, in_place: bool = False
+    ) -> None:
+        self._scratch = ScratchFolder() if target is None else None
         self._target = target or Path(self._scratch.name if self._scratch else "", "model.onnx")
         self._place = place_of(self._target)
         self.folder = self._place.parent  # where the weights of the models are
-        self._external, self._shares = external, share_weights
-        self._final: dict[Path, Path] = {}
+        self._external, self._shares, self._in_place = external, share_weights, in_place
+        self._taken: frozenset[str] = frozenset()  # names of files in the folder that hold weights of the original
+        self._weights: list[Path] = []  # temporary files with the weights of models
 
     def __enter__(self) -> Self:
         return self
@@ -239,8 +266,8 @@ class Draft:
         Raises `ModelError` when the file cannot be written, or a weight cannot be read.
         """
         places, home = (weight.tensor.place() for weight in weights), self.folder.resolve()
-        taken = {place[0].name for place in places if place is not None and place[0].parent == home}
-        if self._place.name in taken:
+        self._taken |= {place[0].name for place in places if place is not None and place[0].parent == home}
+        if self._place.name in self._taken:
             raise ModelError(f"cannot write {str(self._target)!r}: it holds weights of the model")
         is_shared = [self._shares and self._share(weight) for weight in weights]
         shared = {refers_to(weight.proto) for weight, is_kept in zip(weights, is_shared, strict=True) if is_kept}
@@ -259,12 +286,12 @@ class Draft:
         if moving:
             order = uses(proto)
             moving.sort(key=lambda weight: order.get(weight.proto.name, len(order)))
-            self._write(moving, taken)
+            self._write(moving)
 
     def _share(self, weight: Weight) -> bool:
         """Let a weight that lies in another file of the folder as it is refer to this file; returns whether it does."""
         place = weight.tensor.place()
-        if place is None or place[0].parent != self.folder.resolve() or place[0] in {each.resolve() for each in self._final}:
+        if place is None or place[0].parent != self.folder.resolve() or place[0] in {each.resolve() for each in self._weights}:
             return False
         refer(weight.proto, place[0].name, place[1], weight.tensor.nbytes)
         return True
@@ -276,39 +303,49 @@ class Draft:
                 f"and weights are in a file beside the model; write {str(self._place)!r} itself"
             )
 
-    def _write(self, weights: Sequence[Weight], taken: Collection[str]) -> None:
+    def _write(self, weights: Sequence[Weight]) -> None:
         with write_errors(self._target):
-            final = data_path(self._target, taken)
+            final = data_path(self._target, 0)
             refuse_link(final, self._target)
             # What replaces nothing is not worth the wait for the disk: `cp` does not wait either.
             with temporary(final, buffering=0, syncs=self._place.exists()) as (stream, path):
                 write_weights(weights, stream, path.parent, path.name)
-            self._final[path] = final
+            self._weights.append(path)
 
     def discard(self, proto: ModelProto | None = None) -> None:
         """Remove the weights of a model that is no longer needed; without an argument, the weights of all models."""
-        for path in list(self._final) if proto is None else self._of(proto):
-            del self._final[path]
+        for path in list(self._weights) if proto is None else self._of(proto):
+            self._weights.remove(path)
             with suppress(OSError):
                 path.unlink()
 
     def _of(self, proto: ModelProto) -> list[Path]:
         names = {refers_to(tensor) for tensor in filter(is_external, stored_tensors(proto))}
-        return [path for path in self._final if path.name in names]
+        return [path for path in self._weights if path.name in names]
 
     def commit(self, proto: ModelProto, along: Mapping[Path, bytes] | None = None) -> list[Path]:
         """Move a model into place: it, its weights and the further files in ``along``, or none of them.
 
+        The weights get a name of their own: ``TARGET.data``, or ``TARGET.1.data`` where there is such a file. Then the model
+        replaces an older one in one step, and the weights of that one are removed if no model in the folder refers to them.
+
         Returns the files written. The model refers to its weights by their final name then. Raises `ModelError` when a file
         cannot be written; all are unchanged then.
         """
+        old = former_data(self._place, () if self._in_place else self._taken)
+        try:
+            return self._replace(proto, along or {})
+        finally:
+            _remove(path for path in old if not is_named(path))
+
+    def _replace(self, proto: ModelProto, along: Mapping[Path, bytes]) -> list[Path]:
         target = self._target
         for place in along or {}:
             refuse_link(place, target)
         with replacing(target) as files:
             for path in self._of(proto):
-                final = self._final.pop(path)
-                files.adopt(path, final)
+                final = files.reserve(path, target)
+                self._weights.remove(path)
                 for tensor in filter(is_external, stored_tensors(proto)):
                     if refers_to(tensor) == path.name:
                         _rename(tensor, final.name)
@@ -318,7 +355,7 @@ class Draft:
                 reason = "it does not fit into memory, or into a protobuf of 2 GiB"
                 raise ModelError(f"cannot write {str(target)!r}: {reason}") from error
             check_space(self.folder, len(raw))
-            for place, content in (*(along or {}).items(), (self._place, raw)):
+            for place, content in (*along.items(), (self._place, raw)):
                 with files.open(place) as stream:
                     stream.write(content)
         return [target if path == self._place else path for path in files.targets]
@@ -368,15 +405,6 @@ def shared_files(proto: ModelProto) -> list[str]:
     """The files of another model whose weights a model shares, by its metadata."""
     text = next((each.value for each in proto.metadata_props if each.key == SHARED), "")
     return text.split(", ") if text else []
-
-
-def data_path(target: Path, taken: Collection[str]) -> Path:
-    """``TARGET.data``, numbered when a file of that name holds weights of the original, which may be needed."""
-    name, count = f"{target.name}.data", 1
-    while name in taken:
-        name = f"{target.name}.{count}.data"
-        count += 1
-    return target.with_name(name)
 
 
 def save_model(model: Model, target: Path, *, external: bool | None = None, share_weights: bool = False) -> list[Path]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 
 import onnx
-from onnx import GraphProto, NodeProto, inliner
+from onnx import GraphProto, NodeProto, checker, inliner
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import copy_fields, every_node, own_graphs, own_names, proto_reads, replace_items
@@ -32,7 +32,10 @@ def inline_functions(proto: onnx.ModelProto) -> onnx.ModelProto:
     copy_fields(proto, light, ("graph",))
     copy_fields(proto.graph, light.graph, ("initializer",))
     _write_defaults(light)
-    inlined = inliner.inline_local_functions(light)
+    try:
+        inlined = inliner.inline_local_functions(light)
+    except checker.ValidationError as error:
+        raise ModelError(f"onnx cannot replace the calls of local functions: {error} Leave them (no --inline)") from error
     inlined.graph.initializer.extend(proto.graph.initializer)
     return inlined
 

@@ -5,7 +5,7 @@ import stat
 import sys
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import onnx
@@ -14,6 +14,7 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import ModelError
 from xoptim.facts.lazy import lazy_module
+from xoptim.facts.words import abridged, whole_number
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -27,6 +28,11 @@ _FIELDS: dict[int, str] = {
     TensorProto.INT32: "int32_data",
     TensorProto.INT64: "int64_data",
 }
+
+
+_MOST_AXES: Final = 64
+_COUNTLESS: Final = 1 << 63
+"""Elements that no tensor has."""
 
 
 class StoredTensor:
@@ -48,6 +54,10 @@ class StoredTensor:
             raise ModelError(f"{self._label} is damaged, or newer than the installed onnx: its type is {self.dtype}")
         if shape and min(shape) < 0:
             raise ModelError(f"{self._label} is damaged: its shape is {list(shape)}")
+        if len(shape) > _MOST_AXES:
+            raise ModelError(f"{self._label} has {len(shape)} axes; numpy reads {_MOST_AXES} at most")
+        if len(shape) > 1 and math.prod(shape) >= _COUNTLESS:
+            raise ModelError(f"{self._label} is damaged: its sizes multiply to 2^63 or more")
 
     @property
     def _label(self) -> str:
@@ -95,13 +105,19 @@ class StoredTensor:
         if available < 0:
             problem = "is not a file" if location and path.exists() else "is missing; put it beside the model"
             raise ModelError(f"{label}: external data file {str(path)!r} {problem}")
-        try:
-            offset, length = int(entries.get("offset") or 0), int(entries.get("length") or self.nbytes)
-        except ValueError as error:
-            raise ModelError(f"{label}: the place of its external data is not a number: {error}") from error
-        if length < self.nbytes or offset < 0 or available < offset + length:
+        offset, length = self._bytes(entries.get("offset"), 0), self._bytes(entries.get("length"), self.nbytes)
+        if length < self.nbytes or available < offset + length:
             raise ModelError(f"{label}: external data file {str(path)!r} is too short; it may be truncated")
         return path, offset, length
+
+    def _bytes(self, text: str | None, usual: int) -> int:
+        """A number of bytes that the protobuf states as a text."""
+        number = whole_number(text) if text else usual
+        if number is None:
+            raise ModelError(
+                f"{self._label}: the place of its external data is not a number below 2^63: {abridged(text or '')}"
+            )
+        return number
 
     def place(self) -> tuple[str | None, ...]:
         """Folder, file, offset and length of external data, as written: equal places hold equal data."""

@@ -20,10 +20,15 @@ UNIFORM_LIMIT = 1 << 14
 """Number of elements up to which a constant is searched for differing elements."""
 
 
+def text_bytes(count: int, longest: int) -> int:
+    """Bytes of some texts, at most: each takes a few more than it has characters."""
+    return count * (longest + 8)
+
+
 class Tensor(Parts):
     """One constant: an array, or a tensor of a protobuf whose numbers are read when they are needed."""
 
-    __slots__ = ("_array", "_info", "_key", "_stored", "_uniform")
+    __slots__ = ("_array", "_info", "_key", "_longest", "_stored", "_uniform")
 
     _stored: StoredTensor | None
     _array: np.ndarray | None
@@ -42,6 +47,7 @@ class Tensor(Parts):
         self._sample = self._digest = None
         self._info: Info | None = None
         self._uniform: tuple[np.ndarray | None] | None = None
+        self._longest: int | None = None
         self.dtype, self.shape, self.is_external = dtype, shape, is_external
 
     @classmethod
@@ -62,7 +68,15 @@ class Tensor(Parts):
     @property
     def stored_bytes(self) -> int:
         """Number of bytes of the data that the model needs to hold."""
-        return self.nbytes
+        return text_bytes(self.size, self.longest_text()) if self.dtype == TensorProto.STRING else self.nbytes
+
+    def longest_text(self) -> int:
+        """Characters of the longest text, 0 for numbers; computed once."""
+        if self.dtype != TensorProto.STRING:
+            return 0
+        if self._longest is None:
+            self._longest = max(map(len, self.numpy().ravel().tolist()), default=0)
+        return self._longest
 
     def check_size(self) -> None:
         """Raise `ModelError` if the data of a protobuf cannot have as many numbers as the shape requires."""

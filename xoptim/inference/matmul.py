@@ -101,7 +101,7 @@ def gemm_microsoft(ctx: NodeContext) -> Results:
     return [Info(dtype, gemm(ctx, shape_of(ctx.input(0)), shape_of(ctx.input(b))))]
 
 
-_TERM: Final = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
+_TERM: Final = re.compile(r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?")
 
 
 @infers("Einsum")

@@ -1,13 +1,17 @@
 """Facts from and to ``onnx.TypeProto``."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import onnx
 from onnx import TypeProto
 
 from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
+from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import UNKNOWN, Container, Info
 
+_MOST_AXES: Final = 1024
+"""Of a declared shape: onnxruntime and numpy have fewer, and the time grows with the square of the number."""
 _OTHER: dict[str, Container] = {"map_type": "map", "sparse_tensor_type": "sparse", "opaque_type": "opaque"}
 
 
@@ -22,7 +26,10 @@ def type_proto_to_info(proto: onnx.TypeProto, names: Mapping[str, Dim] | None = 
         tensor = proto.tensor_type
         if not tensor.HasField("shape"):
             return Info(tensor.elem_type)
-        return Info(tensor.elem_type, tuple([_dim(dim, names) for dim in tensor.shape.dim]))
+        dims = tensor.shape.dim
+        if len(dims) > _MOST_AXES:
+            raise ModelError(f"a value of {len(dims)} axes is declared; there are {_MOST_AXES} at most")
+        return Info(tensor.elem_type, tuple([_dim(dim, names) for dim in dims]))
     if kind == "sequence_type":
         return Info(container="sequence", element=type_proto_to_info(proto.sequence_type.elem_type, names))
     if kind == "optional_type":

@@ -12,14 +12,14 @@ from xoptim.facts.dims import SymbolicDim
 from xoptim.facts.dtypes import byte_size, is_float
 from xoptim.facts.operators import constant_types
 from xoptim.facts.shapes import UNKNOWN, Info
-from xoptim.graph.constants import EvaluationView
+from xoptim.graph.constants import EvaluationView, longest_result
 from xoptim.graph.expanded import ExpandedTensor, expanded, reads_expanded, views_of
 from xoptim.graph.facts import can_fold
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import is_refused_with, refresh, spread_constness
-from xoptim.graph.tensors import Tensor
+from xoptim.graph.tensors import Tensor, text_bytes
 from xoptim.graph.walk import is_read_beyond
 from xoptim.inference.values import RANGES, known_value
 from xoptim.match.rewrite import Step
@@ -107,6 +107,7 @@ class Folder:
         self._readers: dict[Node, None] = {}
         self._region: dict[Node, None] = {}
         self._pending: dict[str, int] = {}  # bytes of the results of the region that is not computed yet
+        self._longest: dict[str, int] = {}  # characters of the texts in these results, at most
         self._tentative = 0  # bytes that this region adds
         self._external = 0  # bytes of external data that were read
         self._growth = growth
@@ -195,7 +196,8 @@ class Folder:
         repeating = None if waits else self._repeating(node, inputs)
         if repeating is not None:
             return self._replace(node, [repeating])
-        sizes = _known_sizes(graph, node)
+        longest = _longest(node, operands, self._longest)
+        sizes = _known_sizes(graph, node, longest)
         more = self._tentative + sum(sizes.values()) - freed(graph, [node], self._pending)
         if not self._growth.admits(node, more, copied(graph, node, sum(sizes.values()))):
             return self._leave(node)
@@ -205,6 +207,7 @@ class Folder:
         if node.domain in _EVALUATED and node.op_type not in _CRASHING:
             self._region[node] = None
             self._pending.update(sizes)
+            self._longest.update(dict.fromkeys(sizes, longest))
             self._tentative = more
         return None
 
@@ -282,10 +285,10 @@ class Folder:
 
     def _store_region(self, nodes: Sequence[Node], values: dict[str, np.ndarray]) -> None:
         graph = self.graph
-        more = sum(value.nbytes for value in values.values()) - freed(graph, nodes, self._pending)
+        tensors = {name: Tensor.from_array(value) for name, value in values.items()}
+        more = sum(tensor.stored_bytes for tensor in tensors.values()) - freed(graph, nodes, self._pending)
         if not self._growth.admits(nodes[-1], more, postpones=False):  # sizes that were not known before
             return self._run_halves(nodes) if len(nodes) > 1 else self._never(nodes[0])
-        tensors = {name: Tensor.from_array(value) for name, value in values.items()}
         if is_refused_with(graph, tensors):
             return self._run_halves(nodes) if len(nodes) > 1 else self._leave(nodes[0], _REFUSED)
         self._growth.added += more
@@ -348,11 +351,24 @@ def _constant(name: str, tensor: Tensor, node: Node) -> Node:
     return constant
 
 
-def _known_sizes(graph: Graph, node: Node) -> dict[str, int]:
-    """Number of bytes of each result of a node, 0 when its shape is not known."""
+def _longest(node: Node, operands: Sequence[Tensor | None], pending: Mapping[str, int]) -> int:
+    """Characters that a text in the results of a node can have, 0 for numbers; ``pending``: in results not stored yet."""
+    assert node.graph is not None
+    if all(node.graph.info_of(name).dtype != TensorProto.STRING for name in node.output if name):
+        return 0
+    return longest_result(node, [each or pending.get(name) for each, name in zip(operands, node.input, strict=True)])
+
+
+def _known_sizes(graph: Graph, node: Node, longest: int = 0) -> dict[str, int]:
+    """Number of bytes of each result of a node, 0 when its shape is not known; ``longest``: characters of a text in it."""
     infos = {name: graph.known(name) or UNKNOWN for name in node.output if name}
     counts = {name: 0 if info.static_shape is None else math.prod(info.static_shape) for name, info in infos.items()}
-    return {name: byte_size(info.dtype or TensorProto.DOUBLE, counts[name]) for name, info in infos.items()}
+    return {
+        name: text_bytes(counts[name], longest)
+        if info.dtype == TensorProto.STRING
+        else byte_size(info.dtype or TensorProto.DOUBLE, counts[name])
+        for name, info in infos.items()
+    }
 
 
 def _evaluated(graph: Graph, nodes: Sequence[Node]) -> RegionResult | None:

@@ -16,6 +16,7 @@ from xoptim.facts.assumptions import DEFAULTS, NOTHING, UNIT_ERROR, Assumptions,
 from xoptim.facts.dims import Dim, SymbolicDim
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import RewriteError
+from xoptim.facts.words import whole_number
 from xoptim.graph.assumed import note, recorded, unused
 from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
@@ -192,7 +193,8 @@ class _Guards:
     def _place(self, name: str) -> tuple[str, int]:
         """The input and the axis of a size, an empty name for a size that no input has."""
         owner, _, axis = name.rpartition(":")
-        written = (owner, int(axis)) if axis.isdecimal() and owner in self._graph.inputs else ("", 0)
+        number = whole_number(axis)
+        written = ("", 0) if number is None or owner not in self._graph.inputs else (owner, number)
         return self._places.get(name, written)
 
     def _size_flags(self, size: str, fact: SizeFact) -> Iterator[str]:

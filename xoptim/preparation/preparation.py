@@ -13,6 +13,7 @@ from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
+from xoptim.facts.words import whole_number
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.constants import constant_array
 from xoptim.graph.export import export_model, value_info
@@ -162,12 +163,13 @@ def _fix_shape(value: ValueInfoProto, given: Sequence[int], fixed: dict[str, int
 def _fix_axis(inputs: Mapping[str, ValueInfoProto], name: str, given: Sequence[int]) -> bool:
     """Write the size of a dimension without a name, ``input:axis``; returns whether there is one."""
     owner, _, axis = name.rpartition(":")
-    if owner not in inputs or not axis.isdecimal() or len(given) != 1:
+    number = whole_number(axis)
+    if owner not in inputs or number is None or len(given) != 1:
         return False
     dims = list(dimensions(inputs[owner].type))
-    if int(axis) >= len(dims) or dims[int(axis)].WhichOneof("value") is not None:
+    if number >= len(dims) or dims[number].WhichOneof("value") is not None:
         return False
-    dims[int(axis)].dim_value = given[0]
+    dims[number].dim_value = given[0]
     return True
 
 

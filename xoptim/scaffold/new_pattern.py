@@ -4,7 +4,6 @@ import builtins
 import keyword
 import math
 import re
-import tempfile
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
@@ -29,6 +28,7 @@ from xoptim.graph.node import Node
 from xoptim.graph.sources import Source
 from xoptim.graph.walk import is_read_beyond
 from xoptim.match.create import AT_RUN_TIME, DOMAIN, read_moved
+from xoptim.system.journal import ScratchFolder
 
 _WIDTH = 128
 """Length of a line, as everywhere in the house."""
@@ -468,7 +468,7 @@ def write_pack(class_name: str, folder: Path, model: str = "", nodes: str = "") 
         folder / package / "__init__.py": filled("package", **names),
         folder / "tests" / "test_patterns.py": filled("test", **names),
     }
-    with tempfile.TemporaryDirectory() as draft:  # nothing is written when the pattern cannot be
+    with ScratchFolder() as draft:  # nothing is written when the pattern cannot be
         pattern = write_pattern(class_name, Path(draft), model, nodes)
         texts[folder / package / pattern.name] = pattern.read_text(encoding="utf-8")
     folder.mkdir(parents=True)

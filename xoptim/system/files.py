@@ -14,6 +14,8 @@ from xoptim.system.optional import fcntl, msvcrt
 
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 """The path that means standard output for the command, as ``-o -`` does, also where there is no such file."""
+MODEL_SUFFIXES: Final = (".onnx", ".onnxtxt", ".onnxtext", ".textproto", ".pbtxt", ".onnxjson")
+"""Endings of the names of files with models."""
 MAPPING_ALIGNMENT: Final = 1 << 16 if sys.platform == "win32" else 1 << 12
 """Files are mapped into memory from multiples of this offset on."""
 NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0)
@@ -66,6 +68,14 @@ def is_own(path: Path) -> bool:
     if not hasattr(os, "getuid"):
         return True
     return {path.stat().st_uid, path.lstat().st_uid} == {os.getuid()}
+
+
+def copy(source: Path, target: Path) -> None:
+    """Give a file a second name within its folder, or copy it where the disk has no such names. Raises `OSError`."""
+    try:
+        os.link(source, target)
+    except (OSError, NotImplementedError):
+        shutil.copy2(source, target)
 
 
 def set_permissions(path: Path, like: Path) -> None:

@@ -1,6 +1,7 @@
 """This process and the machine: memory and limits of it, the processor, groups of processes, signals, limits of time."""
 
 import ctypes
+import math
 import mmap
 import os
 import platform
@@ -11,11 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xoptim.system.optional import resource
+from xoptim.system.signals import send_to_this_process
 
 _DEATH: Final = 1  # PR_SET_PDEATHSIG
+_LONG: Final = 1e6  # seconds
 
 
 def own_group() -> dict[str, Any]:
@@ -55,10 +58,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def end_this_process() -> None:
     """Ask this process to end, as another one would: what is set by `on_request_to_end` is called in the main thread."""
-    if sys.platform == "win32":  # where os.kill ends the process at once
-        signal.raise_signal(signal.SIGTERM)
-    else:
-        os.kill(os.getpid(), signal.SIGTERM)
+    send_to_this_process(signal.SIGTERM)
 
 
 def on_request_to_end(handler: Callable[..., None]) -> None:
@@ -114,16 +114,26 @@ def continue_in_copy(on_crash: Callable[[int], None]) -> bool:
     return True
 
 
-def end_of_child() -> int | None:
+class ChildEnd(NamedTuple):
+    """How a child ended."""
+
+    code: int  # exit code, minus the number of a signal that ended it
+    asked: int  # the signal that was passed on to it first, 0 for none
+
+
+def end_of_child(patience: float) -> ChildEnd | None:
     """Continue in a child, and wait for its end in this process, which passes signals on. The child ends with this process.
+
+    Args:
+        patience: seconds that the child has to end after a signal; then it is killed.
 
     Returns:
         ``None`` in the child, and in this process where there is none: on other systems than Linux, and when threads run.
-        Otherwise the exit code of the child, minus the number of a signal that ended it.
     """
     if sys.platform != "linux" or threading.active_count() > 1:
         return None
-    watched = {signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
+    passed = [each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+    watched = {signal.SIGCHLD, *passed}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a parent that ignores it would leave nothing to wait for
     child = os.fork()
@@ -131,14 +141,23 @@ def end_of_child() -> int | None:
         ctypes.CDLL(None).prctl(_DEATH, signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return None
-    ended = status = 0
+    ended = status = asked = 0
+    deadline = math.inf
     while not ended:
-        info = signal.sigwaitinfo(watched)
-        if info.si_signo == signal.SIGCHLD:
+        left = min(max(deadline - time.monotonic(), 0.0), _LONG)
+        info = signal.sigtimedwait(watched, left)
+        if info is None:
+            if time.monotonic() >= deadline:
+                os.kill(child, signal.SIGKILL)
+                deadline = math.inf
+        elif info.si_signo == signal.SIGCHLD:
             ended, status = os.waitpid(child, os.WNOHANG)
-        elif info.si_code <= 0:  # those of a terminal reach the child too
-            os.kill(child, info.si_signo)
-    return os.waitstatus_to_exitcode(status)
+        else:
+            asked = asked or info.si_signo
+            deadline = min(deadline, time.monotonic() + patience)
+            if info.si_code <= 0:  # those of a terminal reach the child too
+                os.kill(child, info.si_signo)
+    return ChildEnd(os.waitstatus_to_exitcode(status), asked)
 
 
 _INFO: Final = Path("/proc/cpuinfo")

@@ -21,6 +21,10 @@ _SMALL_INTEGER: Final = 16  # width of the range of free integers of more than 8
 _WIDE_INTEGER: Final = 1 << 11  # the same where values are wide; more may be the size of a result that fills the memory
 _WIDE: Final = (8.0, 1.0, -8.0, 0.0, 1.0, 8.0, 1.0, -8.0)  # factors; larger ones overflow in too many models
 _MANTISSA: Final = 24  # bits of a float, which holds smaller integers only
+_MOST_AXES: Final = 64
+"""Of an array of numpy."""
+_MOST_ELEMENTS: Final = 1 << 58
+"""Of an array of numpy, whose bytes are counted in 63 bits."""
 _DECADES: Final = 4.0  # powers of ten over which numbers of many magnitudes are spread
 _NEAR: Final = 1 / 3  # of the numbers that have many magnitudes are next to landmarks
 _NOT_ZERO: Final = 0.95  # of them are not 0
@@ -121,6 +125,10 @@ def _tensor(
         dtype = numpy_dtype(spec.element_type)
     except KeyError:
         raise FeedError(f"no value can be made for input {spec.name!r} of element type {spec.element_type}") from None
+    if len(shape) > _MOST_AXES:
+        raise FeedError(f"input {spec.name!r} has {len(shape)} axes; no value of more than {_MOST_AXES} can be made")
+    if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:  # numpy multiplies sizes of an empty array too
+        raise FeedError(f"input {spec.name!r} has a shape whose sizes multiply to more than {_MOST_ELEMENTS}")
     if spec.element_type == TensorProto.STRING:
         return _strings(use, shape, rng, style)
     numbers = _leveled(use, spec.element_type, shape, sizes, style)

@@ -1,7 +1,6 @@
 """Models as they were at a revision of git."""
 
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from xoptim.facts.errors import ModelError
 from xoptim.graph.data_file import external_locations
 from xoptim.graph.load import read_proto
+from xoptim.system.journal import ScratchFolder
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def at_revision(model: Path, revision: str) -> Iterator[Path | None]:
     if not _git(folder, "ls-tree", revision, "--", model.name):
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="xopt-") as name:
+    with ScratchFolder(prefix="xopt-") as name:
         inside = Path(name).resolve()
         copy = inside / model.name
         copy.write_bytes(_contents(folder, revision, model.name))

@@ -269,11 +269,21 @@ def given_feeds(feeds: Mapping[str, Value], specs: Mapping[str, InputSpec], inpu
         raise ChoiceError(f"values for {_listed(sorted(unknown))}, but the inputs of the model are {_listed(inputs)}")
     given: dict[str, Value] = {}
     for name, value in feeds.items():
-        raw = isinstance(value, np.ndarray) and value.dtype.kind == "V" and value.dtype.isbuiltin == 0
-        given[name] = value.view(numpy_dtype(specs[name].element_type)) if raw and name in specs else value  # type: ignore[union-attr]
+        given[name] = _from_bytes(specs[name], value) if name in specs else value
         if name in specs:
             _check_value(specs[name], given[name])
     return given
+
+
+def _from_bytes(spec: InputSpec, value: Value) -> Value:
+    """A value that holds the raw bytes of a type that numpy lacks, in this type; any other value as it is."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "V" or value.dtype.isbuiltin:
+        return value
+    try:
+        expected = numpy_dtype(spec.element_type)
+    except KeyError:
+        return value
+    return value.view(expected) if value.dtype.itemsize == expected.itemsize and value.dtype.names is None else value
 
 
 def _check_value(spec: InputSpec, value: Value) -> None:

@@ -6,7 +6,6 @@ import ctypes
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -19,8 +18,10 @@ import onnx
 
 from xoptim.evaluate.regions import to_numpy
 from xoptim.facts.dtypes import bits, element_type
+from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
+from xoptim.system.threads import Call, NotEndingError
 from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError, RunStoppedError
 from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
 
@@ -70,6 +71,8 @@ Level: TypeAlias = Literal["all", "extended", "basic", "off"]
 _SERIALIZABLE: Final = 1_500_000_000  # bytes of weights; protobuf stops at 2 GiB for everything together
 _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, if the protobuf would be too large
 CUDA: Final = "CUDAExecutionProvider"
+_LONGEST: Final = 2000  # characters of an error message that are read
+_PATIENCE: Final = 10.0  # seconds, at most, that the node has to end that runs when a run is stopped
 _FATAL: Final = 4  # log severity: errors arrive as exceptions
 _PLAIN_TYPES: Final = {
     "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
@@ -190,7 +193,7 @@ class Session:
             path = Path(model)
             if not path.is_file():
                 raise FileNotFoundError(f"no model at {path}")
-            if is_text(path):
+            if is_text(path) or not _is_utf8(path):
                 proto, folder = read_proto(path)
                 return self._source(proto, options, folder, weights)
             return str(path)
@@ -212,25 +215,41 @@ class Session:
     def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
         """All outputs, in order; element types that numpy lacks come from ``ml_dtypes``.
 
-        Raises `RunError` when the model cannot run on these feeds, or not within the time limit.
+        Raises `RunError` when the model cannot run on these feeds, or not within the time limit, and `UnstoppableError` when
+        a kernel goes on beyond the limit of the settings: onnxruntime stops between nodes only.
 
         Args:
             feeds: values of the inputs; names that the model lacks are not used.
             limit: seconds after which the run is stopped, if that is before the limit of the settings.
         """
         feeds = self._accepted(feeds)
-        limit = min((each for each in (limit, self._run_limit) if each is not None), default=None)
         try:
             if self._bound:
-                return [_from_python(result) for result in _call(self._run_bound, dict(feeds), limit)]
+                return [_from_python(result) for result in self._call(self._run_bound, dict(feeds), limit)]
             if self._plain and not any(_is_special(value) for value in feeds.values()):
-                return [_from_python(result) for result in _call(self._session.run, dict(feeds), limit)]
+                return [_from_python(result) for result in self._call(self._session.run, dict(feeds), limit)]
             values = {name: _to_ort_value(value) for name, value in feeds.items()}
-            return [_from_ort_value(value) for value in _call(self._session.run_with_ort_values, values, limit)]
-        except RunError:
+            return [_from_ort_value(value) for value in self._call(self._session.run_with_ort_values, values, limit)]
+        except (RunError, UnstoppableError):
             raise
         except Exception as error:  # onnxruntime has no common base class
             raise RunError(_one_line(error)) from error
+
+    def _call(self, run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float | None) -> Sequence[Any]:
+        """Run in a thread of its own, unless there is no limit: onnxruntime does not react to signals."""
+        limits = [each for each in (limit, self._run_limit) if each is not None]
+        if not limits:
+            return run(None, feeds)
+        options, last = ort.RunOptions(), self._run_limit
+        kept = self  # a run that is abandoned reads the weights that this object holds
+        call = Call(lambda: (kept, run(None, feeds, options))[1], lambda: setattr(options, "terminate", True))
+        try:
+            return call.within(min(limits), None if last is None else last + min(last, _PATIENCE))
+        except TimeoutError:
+            raise RunStoppedError(f"a run was stopped after {min(limits):g} seconds") from None
+        except NotEndingError:
+            how = "--run-limit SECONDS gives it more time, --no-verify leaves the run out"
+            raise UnstoppableError(f"a run did not end within {last:g} seconds, and one node does not stop; {how}") from None
 
     def runner(self, feeds: Mapping[str, Value]) -> Callable[[], object]:
         """A function without parameters that runs the model on these values, for timing: it does nothing besides.
@@ -274,17 +293,13 @@ class Session:
         return results
 
 
-def _call(run: Callable[..., Sequence[Any]], feeds: dict[str, Any], limit: float | None) -> Sequence[Any]:
-    if limit is None:
-        return run(None, feeds)
-    options, pool = ort.RunOptions(), ThreadPoolExecutor(1)
+def _is_utf8(path: Path) -> bool:
+    """Whether onnxruntime can be given a path: it takes no other bytes."""
     try:
-        return pool.submit(run, None, feeds, options).result(limit)
-    except TimeoutError:
-        raise RunStoppedError(f"a run was stopped after {limit:g} seconds") from None
-    finally:  # also after Ctrl-C: the main thread waits here, since onnxruntime does not react to signals
-        options.terminate = True  # only this flag stops a loop that does not end
-        pool.shutdown()
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_numeric(type_name: str) -> bool:
@@ -382,7 +397,8 @@ def _from_ort_value(value: Any) -> Value:
 
 def _one_line(error: Exception) -> str:
     """The message of an error without line breaks and places in the C++ sources, cut where it repeats a whole model."""
-    text = " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", str(error)).split()) or type(error).__name__
+    full = str(error)[:_LONGEST]  # it may have long names of the model, on which a regular expression takes long
+    text = " ".join(re.sub(r"^.*\[ONNXRuntimeError\] : \d+ : ", "", full).split()) or type(error).__name__
     text = re.sub(r"/\S+\.(?:cc|h):\d+ \S.*?\)(?: const)? (?=[A-Z])", " ", text)
     if "is not a registered function/op" in text:
         text += f"; `--custom-op-lib {EXTENSIONS if 'ai.onnx.contrib:' in text else 'FILE'}` loads a library of operators"

@@ -21,6 +21,8 @@ from xoptim.validate.sized import SizedModel, Sizing
 
 COPIES: Final = 2
 """Copies of the weights of a model in memory while it runs: as they are stored, and as they are packed."""
+MOST: Final = 1 << 200
+"""Of bytes or operations that are counted; more may be too many for a float."""
 _MOST_PACKED: Final = 1 << 28
 """Bytes of weights above which packing takes longer than the few runs of a proof gain by it."""
 
@@ -79,7 +81,7 @@ class MemoryNeed:
 def _bytes(sizes: Sizing, info: Info | None) -> int:
     """Bytes of a tensor of rank 1 or more, 0 when unknown."""
     shape = sizes.shape(info)
-    return byte_size(info.dtype, math.prod(shape)) if info is not None and shape else 0
+    return min(byte_size(info.dtype, math.prod(shape)), MOST) if info is not None and shape else 0
 
 
 def _peak(graph: Graph, sizes: Sizing) -> int:
@@ -97,8 +99,14 @@ def _peak(graph: Graph, sizes: Sizing) -> int:
     return peak
 
 
+_COUNTLESS: Final = 1 << 90
+"""Bytes from which on a number is not written out; it may be too large for a float."""
+
+
 def size_text(size: int) -> str:
     """A number of bytes, for people."""
+    if size >= _COUNTLESS:
+        return "2^60 GiB"
     return f"{size / (1 << 30):,.1f} GiB" if size >= 1 << 30 else f"{size / (1 << 20):,.1f} MiB"
 
 
@@ -255,7 +263,7 @@ class Work:
         if None not in read and None not in written and known:
             with contextlib.suppress(IndexError):  # shapes that the operator does not take
                 work += operations(node, [shape or () for shape in read], known)
-        return work * math.prod(map(sizing.size, times))
+        return min(work * math.prod(map(sizing.size, times)), MOST)
 
 
 def _nodes(graph: Graph, times: Shape) -> Iterator[tuple[Node, Shape]]:

@@ -1,0 +1,42 @@
+"""The limit of the memory of a command."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from xoptim.system.machine import available_memory, data_size, limit_data
+from xoptim.validate import resolve_providers
+
+_SHARE: Final = 0.95  # of what is free
+
+
+class MemoryBound:
+    """Limits the private memory of this process to the memory that is free at its start.
+
+    Allocations beyond it fail, in Python, numpy and onnxruntime alike, and end as an error message; without it, Linux grants
+    them and kills a process, often another one, when they are used. On other systems there is no limit.
+    """
+
+    def __init__(self) -> None:
+        self._lift: Callable[[], None] | None = None
+
+    def set(self) -> None:
+        """Set the limit."""
+        free, used = available_memory(), data_size()
+        if free is None or used is None:  # not Linux
+            return
+        self._lift = limit_data(used + int(_SHARE * free))
+
+    def lift_for(self, providers: Sequence[str]) -> None:
+        """Remove the limit when any of these execution providers is not the CPU."""
+        if resolve_providers(providers) != resolve_providers(("cpu",)):
+            self.lift()
+
+    def lift(self) -> None:
+        """Remove the limit: drivers of accelerators reserve far more than they use."""
+        if self._lift is not None:
+            self._lift()
+            self._lift = None
+
+
+MEMORY_BOUND: Final = MemoryBound()
+"""The limit of this process; the command sets it when it starts, never a caller of `run`."""

@@ -1,0 +1,95 @@
+"""Where text leaves the command: names in a model may hold control characters, which are printed as escapes."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
+
+import click
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+_UNWRAPPED: Final = 1 << 16
+"""Columns of output that is not a terminal."""
+_UNSAFE: Final = (
+    *(code for code in range(0x20) if chr(code) not in "\t\n"),
+    *range(0x7F, 0xA0),
+    *(0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)),  # lines, and directions of text
+    *range(0xD800, 0xE000),  # bytes of file names that are not UTF-8
+)
+_ESCAPES: Final = {code: ascii(chr(code))[1:-1] for code in _UNSAFE}
+_IN_LINE: Final = {**_ESCAPES, 0x09: "\\t", 0x0A: "\\n"}
+
+
+def escaped(text: str) -> str:
+    """A text without control characters, except tabs and line breaks: ``\\x1b`` is written as four characters."""
+    return text.translate(_ESCAPES)
+
+
+def in_line(text: str) -> str:
+    """A text in one line, without control characters."""
+    return text.translate(_IN_LINE)
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print one line."""
+    click.echo(in_line(str(text)), err=err)
+
+
+class EscapedStream:
+    """A text stream that escapes all that is written to it. rich writes its styles past it, see `SafeConsole`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        self.rich_proxied_file.write(escaped(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # it would be written to as it is
+            raise AttributeError(name)
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextmanager
+def escaped_output() -> Iterator[None]:
+    """Escape what is written to standard output and standard error."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (each and EscapedStream(each) for each in streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+class SafeConsole(Console):
+    """Prints without markup, since names may look like it, and escapes texts. A text is one line."""
+
+    def __init__(self, *, to_stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(markup=False, emoji=False, soft_wrap=True, width=width, stderr=to_stderr)
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """Print texts and tables."""
+        super().print(*(in_line(each) if isinstance(each, str) else each for each in objects), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The parts of an output, escaped unless rich made them to control the terminal."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(escaped(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Leave the exit code to the command (rich would return 1, as for models that differ)."""
+        raise BrokenPipeError
+
+
+def open_console(*, to_stderr: bool = False) -> SafeConsole:
+    """Standard output, or standard error. Piped lines are not wrapped."""
+    width = None if SafeConsole(to_stderr=to_stderr).is_terminal else _UNWRAPPED
+    return SafeConsole(to_stderr=to_stderr, width=width)

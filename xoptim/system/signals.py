@@ -1,0 +1,98 @@
+"""Signals that ask this process to end: at once while it starts, by an exception while it works.
+
+Little is imported here: a command reads it before it can handle any.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
+
+
+def send_to_this_process(number: int) -> None:
+    """Send a signal to this process, as another one would: its handler is called in the main thread, which wakes up."""
+    if sys.platform == "win32":  # where os.kill ends the process at once
+        signal.raise_signal(number)
+    else:
+        os.kill(os.getpid(), number)
+
+
+_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_AGAIN: Final = 0.05
+"""Seconds after which an exception that Python has ignored, as in a destructor, is raised again."""
+
+
+def _heeded() -> list[signal.Signals]:
+    return [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+
+
+class Ended(BaseException):
+    """The process received a signal that asks it to end; raised so that no half-written file remains."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def word(self) -> str:
+        """The word for it: interrupted or terminated."""
+        return "interrupted" if self.number == signal.SIGINT else "terminated"
+
+    @property
+    def code(self) -> int:
+        """The exit code, as in the shell."""
+        return 128 + self.number
+
+
+class Ending:
+    """The handlers of signals. A process ignores those that its parent ignores."""
+
+    def __init__(self) -> None:
+        self._watched: list[signal.Signals] = []
+        self._is_ending = False
+
+    def at_once(self, report: Callable[[str], None]) -> None:
+        """End at once, after a report, which gets the word for it: nothing has been written yet."""
+        self._watched = _heeded()
+
+        def end(number: int, _: FrameType | None) -> None:
+            ended = Ended(number)
+            report(ended.word)
+            os._exit(ended.code)
+
+        self._handle(end)
+
+    def by_exception(self) -> None:
+        """Raise `Ended` once; further signals do not disturb what cleans up."""
+        self._is_ending = False
+        self._watched = self._watched or _heeded()
+        self._handle(self._raise)
+        sys.unraisablehook = self._ignored
+
+    def never(self) -> None:
+        """Ignore signals from now on: the command has ended, and its exit code is known."""
+        self._handle(signal.SIG_IGN)
+
+    def _handle(self, handler: Any) -> None:
+        for each in self._watched:
+            signal.signal(each, handler)
+
+    def _raise(self, number: int, _: FrameType | None) -> None:
+        if not self._is_ending:
+            self._is_ending = True
+            raise Ended(number)
+
+    def _ignored(self, ignored: Any) -> None:
+        """Report what Python ignores, except a lack of memory, which a message follows; raise `Ended` again."""
+        if isinstance(ignored.exc_value, Ended):
+            self._is_ending = False
+            threading.Timer(_AGAIN, send_to_this_process, (ignored.exc_value.number,)).start()
+        elif not issubclass(ignored.exc_type, MemoryError):
+            sys.__unraisablehook__(ignored)
+
+
+ENDING: Final = Ending()
+"""The handlers of this process; the command sets them, nothing else."""

@@ -1,0 +1,74 @@
+"""Calls that may not return, each in a thread that is abandoned then: no thread can be ended from outside."""
+
+import threading
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+_ABANDONED: Final[list[threading.Event]] = []
+"""Set when such a call ends after all."""
+_MOMENT: Final = 1.0  # seconds that a call has to stop after Ctrl-C
+
+
+class NotEndingError(Exception):
+    """A call did not end after it was asked to stop; its thread goes on."""
+
+
+class Call(Generic[T]):
+    """A call in a thread of its own. ``stop`` asks it to stop, from another thread."""
+
+    def __init__(self, function: Callable[[], T], stop: Callable[[], object]) -> None:
+        self._function, self._stop = function, stop
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+        self._ended = threading.Event()  # after an interrupt, Python takes a thread that it waited for to have ended
+
+    def within(self, seconds: float, last: float | None) -> T:
+        """The result of the call.
+
+        Args:
+            seconds: after which the call is asked to stop.
+            last: seconds after which it is abandoned, if it has not stopped; ``None`` to wait for it.
+
+        Raises:
+            TimeoutError: the call was asked to stop, and has ended.
+            NotEndingError: it has not.
+        """
+        try:
+            threading.Thread(target=self._run, daemon=True).start()
+            if self._ended.wait(seconds):
+                return self._outcome()
+            self._stop()
+            self._ended.wait(None if last is None else max(last - seconds, 0.0))
+        except BaseException:  # Ctrl-C, or the error of the call
+            self._stop()
+            self._ended.wait(_MOMENT)
+            self._abandon()
+            raise
+        if self._abandon():
+            raise NotEndingError
+        raise TimeoutError
+
+    def _run(self) -> None:
+        try:
+            self._result.append(self._function())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+    def _outcome(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result[0]
+
+    def _abandon(self) -> bool:
+        """Abandon the thread if it still runs; returns whether it does."""
+        if not self._ended.is_set():
+            _ABANDONED.append(self._ended)
+        return not self._ended.is_set()
+
+
+def any_abandoned() -> bool:
+    """Whether a call that was abandoned still runs: the process has to end without waiting for its threads."""
+    return not all(ended.is_set() for ended in _ABANDONED)
