@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
+from xoptim.api.preparing import Source
 from xoptim.bench.rounds import bytes_text, with_unit
 from xoptim.diagnose.costs import Cost, Costs, model_costs
 
@@ -34,7 +35,8 @@ def stats_command(model: Path, choices: _Choices) -> None:
     """
     if choices.as_json:
         refuse_idle({"layers": "with --json, which has both"})
-    found, price = _stats(GraphBuilder(model)), model_costs(model, read_dims(choices.dims))
+    source = Source(model, needs_weights=False)
+    found, price = _stats(GraphBuilder(source)), model_costs(model, read_dims(choices.dims))
     if choices.as_json:
         print_json({**found, "costs": price.to_json()})
         return

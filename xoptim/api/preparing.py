@@ -11,7 +11,8 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.graph.assumed import fitting
-from xoptim.graph.save import serialized as serialized  # for the command
+from xoptim.graph.data_file import lacks_weights as lacks_weights  # for the command
+from xoptim.graph.save import replace_file as replace_file, serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, free_batch, with_shapes
@@ -114,7 +115,8 @@ def infer(model: AnyModel) -> AnyModel: ...
 def infer(model: Any) -> Any:
     """A model in which the types and shapes of all results are declared, where they are known.
 
-    ``model``: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
+    ``model``: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``. Its external weights
+    may be missing.
     """
-    source = Source(model)
+    source = Source(model, needs_weights=False)
     return source.give_back(with_shapes(source.proto, source.base_dir))
