@@ -4,9 +4,13 @@ import gc
 import logging
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
+
+from xoptim.validate.work import RunBudget
 
 
 @pytest.fixture(autouse=True)
@@ -47,16 +51,48 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(import_module(module), name, seconds)
 
 
+_OF_AN_OPERATION = 5e-11
+_OF_A_RUN = 1e-6
+
+
+class _EvenBudget(RunBudget):
+    """Takes the time of a run from its work, not from a clock: a busy machine leaves out no run."""
+
+    def charge(self, work: int, seconds: float) -> None:
+        super().charge(work, _OF_A_RUN + work * _OF_AN_OPERATION)
+
+    def spend(self, seconds: float) -> None:
+        super().spend(_OF_A_RUN)
+
+
+@pytest.fixture(autouse=True)
+def _even_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of a validation do not depend on the speed of the machine."""
+    monkeypatch.setattr("xoptim.validate.reference.RunBudget", _EvenBudget)
+
+
 LEFT_OUT = pytest.StashKey[int]()
 """Number of slow tests that the options leave out."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs the tests of some files only."""
+    parser.addoption("--share", default="0/1", metavar="K/N", help="run the tests of every N-th file, from number K on")
+
+
+def is_in_share(path: Path, share: str) -> bool:
+    """Whether a file belongs to a share ``K/N`` of all files, by its name: other files do not matter."""
+    number, count = map(int, share.split("/"))
+    return crc32(path.name.encode()) % count == number
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Run the tests of a file in one process, since they share fixtures; a test can set another group.
 
     Files with slow tests start first, so that no process runs one of them alone at the end.
     """
+    items[:] = [item for item in items if is_in_share(item.path, config.option.share)]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
