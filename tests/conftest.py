@@ -66,9 +66,11 @@ class _EvenBudget(RunBudget):
 
 
 @pytest.fixture(autouse=True)
-def _even_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def _even_runs() -> Iterator[None]:
     """The runs of a validation do not depend on the speed of the machine."""
-    monkeypatch.setattr("xoptim.validate.reference.RunBudget", _EvenBudget)
+    with pytest.MonkeyPatch.context() as patched:  # a test may undo what it patched itself
+        patched.setattr("xoptim.validate.reference.RunBudget", _EvenBudget)
+        yield
 
 
 LEFT_OUT = pytest.StashKey[int]()
