@@ -9,8 +9,12 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from xoptim.validate.work import RunBudget
+
+settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # --hypothesis-profile comes later
 
 
 @pytest.fixture(autouse=True)
