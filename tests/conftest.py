@@ -78,10 +78,10 @@ def _calmly(settings: SessionSettings) -> Any:
     return options
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _even_runs() -> Iterator[None]:
     """The runs of a validation do not depend on the speed of the machine, and take little of it."""
-    with pytest.MonkeyPatch.context() as patched:  # a test may undo what it patched itself
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr("xoptim.validate.reference.RunBudget", _EvenBudget)
         patched.setattr("xoptim.validate.session.session_options", _calmly)
         yield
