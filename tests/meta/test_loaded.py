@@ -1,5 +1,7 @@
-"""The tests run a second time on a slowed machine."""
+"""The tests run a second time on a slowed machine, and none decides by a clock."""
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,28 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_continuous_integration_runs_it() -> None:
     for path in (".ci/run", "CONTRIBUTING.md", "Makefile"):
         assert "test-loaded" in Path(ROOT, path).read_text(encoding="utf-8"), path
+
+
+CLOCKS = {"perf_counter", "perf_counter_ns", "monotonic", "process_time", "thread_time"}
+READING = {
+    "tests/reporting/test_reports_page_browser.py": "prints how long a page takes",
+    "tests/system/test_machine_processor.py": "names the clock that is chosen",
+}
+"""Tests that name a clock, and why."""
+
+
+def clocks(text: str) -> Iterator[str]:
+    """The clocks that a file names; to replace one is to give it as a keyword, or as the name in a text."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names if alias.name in CLOCKS)
+
+
+def test_no_test_decides_by_a_clock() -> None:
+    files = {path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("tests/**/test_*.py")}
+    assert {name for name, path in files.items() if [*clocks(path.read_text(encoding="utf-8"))]} == READING.keys()
+    assert [*clocks("import time\nstart = time.monotonic()")] == ["monotonic"]
+    assert [*clocks("from time import perf_counter")] == ["perf_counter"]
+    assert [*clocks("SimpleNamespace(monotonic=now)")] == []
