@@ -131,7 +131,7 @@ WORDS = (str(ROOT / "examples" / "models" / "tiny_bert.onnx"), "-o", "m.onnx", "
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What the command writes on this system."""
+    """The weights that the command writes on this system."""
     folder = tmp_path_factory.mktemp("here")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
