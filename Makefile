@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,15 @@ demo: $(VENV)/.base ## install, and optimize a model that ships with the reposit
 
 test: $(VENV)/.test ## install what the tests need, and run them on all cores
 	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+SHARES ?= 6
+test-loaded: $(VENV)/.test ## run every sixth file of the tests that are not slow on one thread, beside two busy loops (SHARES=1: all files)
+	$(BIN)/python -m tests.loaded --shares $(SHARES)
+
+check-figures: $(VENV)/.test ## compare the measured pages and the table of kernels with what this machine computes
+	$(BIN)/python -m benchmarks.operators --check
+	$(BIN)/python -m tests.facts.kernels --check
+	$(BIN)/python -m tests.conformance --check
 
 check: lint ## check style and types, and run the tests that are not slow
 	@$(MAKE) --no-print-directory --jobs=2 types quick  # mypy has one process: the tests use the other cores

@@ -3,6 +3,7 @@
     python -m benchmarks.operators                            # all fusions, all sizes, one and two threads
     python -m benchmarks.operators --only Gelu,GemmAdd        # some of them
     python -m benchmarks.operators --provider cuda --write    # replace the rows of docs/payoff.md
+    python -m benchmarks.operators --check                    # say what the page lacks, and which default is slower
 
 Each subject (`operator_models.toml`) is optimized by one pattern only. Both models run with all optimizations of onnxruntime,
 in rounds of random order, with sessions made anew in three passes. A ratio below 1 says that the fusion pays; its interval is
@@ -12,7 +13,8 @@ that of the bootstrap over passes and rounds.
 import argparse
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ import xoptim
 from benchmarks.tools import cell, missing_provider, read_toml, write_between
 from xoptim.bench import Ratio, bench
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import processor
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "payoff.md"
@@ -107,6 +110,43 @@ def measured(names: Sequence[str], provider: str, threads: Sequence[int], second
             yield (name, provider, str(count), *(cell(ratios.get(size)) for size in SIZES))
 
 
+_SLOWER = 1.02
+"""A fusion does not pay where the whole interval of its ratio lies above this."""
+_INTERVAL = re.compile(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)")
+_FUSING = ("specialize", "target")
+"""Phases of the patterns that write other operators; those of `canonicalize` remove nodes, or write the same ones."""
+_CHOOSING = "einsum"
+"""Tag of the patterns that choose between two forms, and may write more nodes."""
+
+
+def fusions(selection: str) -> set[str]:
+    """The names of the patterns of a selection that write other operators, and fit a CPU."""
+    found = xoptim.OptimizationOptions(patterns=selection, provider="cpu").selected()
+    return {
+        each.name()
+        for each in found
+        if isinstance(each, PatternOptimization)
+        and (each.phase in _FUSING or _CHOOSING in each.tags)
+        and not each.unfit_for(None, "cpu")
+    }
+
+
+def faults_of(rows: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str]:
+    """The fusions that the rows lack, the rows that lack sizes of their subject, and the defaults that are slower."""
+    on_cpu = {name for name, provider, _ in rows if provider == "cpu"}
+    default, needed = fusions("default"), fusions("default+onnxruntime")
+    faults = [f"{name} is not measured" for name in sorted(needed - on_cpu)]
+    for key, cells in rows.items():
+        name, provider, _ = key
+        lows = {size: float(found[1]) for size, cell in zip(SIZES, cells, strict=True) if (found := _INTERVAL.fullmatch(cell))}
+        sizes = set(SUBJECTS[name].rows)
+        if lows.keys() != sizes if provider == "cpu" else not lows or not lows.keys() <= sizes:
+            faults.append(f"{', '.join(key)}: the sizes are not those of the subject")
+        slower = [size for size, low in lows.items() if name in default and low > _SLOWER]
+        faults += [f"{', '.join(key)}: slower with {size} rows, but applied by default" for size in slower]
+    return faults
+
+
 def main() -> None:
     """Measure, print, and write the page if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -115,7 +155,10 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--seconds", type=float, default=0.6, help="of measured runs for each model")
     parser.add_argument("--write", action="store_true", help="write docs/payoff.md; rows that are not measured stay")
+    parser.add_argument("--check", action="store_true", help="measure nothing; say what is wrong with docs/payoff.md")
     given = parser.parse_args()
+    if given.check:
+        sys.exit("\n".join(faults_of(rows_of(PAGE))) or 0)
     names = given.only.split(",") if given.only else sorted(SUBJECTS)
     if reason := missing_provider(given.provider):
         print(f"nothing measured: {reason}")

@@ -8,7 +8,7 @@ import click
 import onnx
 
 from xoptim import GraphBuilder, ModelError, OptimizationOptions, XoptimError, installed_patterns, save
-from xoptim.api.preparing import Source, serialized
+from xoptim.api.preparing import Source, lacks_weights, replace_file, serialized
 from xoptim.optimizing.proof import Draft, Proof, shared_files
 from xoptim.reporting.links import Recorder
 from xoptim.reporting.reports import HtmlReport, measured, report_of, subject_of
@@ -82,10 +82,19 @@ def write_stream(raw: bytes) -> None:
 
 
 def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str) -> None:
-    """Write a model, and say so: on standard error where the model goes to standard output."""
+    """Write a model, and say so: on standard error where the model goes to standard output.
+
+    Where the weights of the model are missing, the written one refers to the same files.
+    """
+    is_bare = lacks_weights(proto, model.parent)
+    if is_bare:
+        click.echo("xopt: warning: the file of weights is missing: the written model refers to it too", err=True)
     if target == STANDARD_OUTPUT:
-        write_stream(serialized(proto, model.parent))
+        write_stream(proto.SerializeToString() if is_bare else serialized(proto, model.parent))
         say(f"{summary}: standard output", err=True)
+    elif is_bare:
+        replace_file(target, proto.SerializeToString())
+        say(f"{summary}: {target}")
     else:
         say(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
 

@@ -4,9 +4,18 @@ import gc
 import logging
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from xoptim.validate.session import SessionSettings, session_options
+from xoptim.validate.work import RunBudget
+
+settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # --hypothesis-profile comes later
 
 
 @pytest.fixture(autouse=True)
@@ -47,16 +56,59 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(import_module(module), name, seconds)
 
 
+_OF_AN_OPERATION = 5e-11
+_OF_A_RUN = 1e-6
+
+
+class _EvenBudget(RunBudget):
+    """Takes the time of a run from its work, not from a clock: a busy machine leaves out no run."""
+
+    def charge(self, work: int, seconds: float) -> None:
+        super().charge(work, _OF_A_RUN + work * _OF_AN_OPERATION)
+
+    def spend(self, seconds: float) -> None:
+        super().spend(_OF_A_RUN)
+
+
+def _calmly(settings: SessionSettings) -> Any:
+    """The options of a session whose threads wait without spinning: sessions of small models take a fifth of the time."""
+    options = session_options(settings)
+    if "session.intra_op.allow_spinning" not in dict(settings.entries):
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _even_runs() -> Iterator[None]:
+    """The runs of a validation do not depend on the speed of the machine, and take little of it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("xoptim.validate.reference.RunBudget", _EvenBudget)
+        patched.setattr("xoptim.validate.session.session_options", _calmly)
+        yield
+
+
 LEFT_OUT = pytest.StashKey[int]()
 """Number of slow tests that the options leave out."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs the tests of some files only."""
+    parser.addoption("--share", default="0/1", metavar="K/N", help="run the tests of every N-th file, from number K on")
+
+
+def is_in_share(path: Path, share: str) -> bool:
+    """Whether a file belongs to a share ``K/N`` of all files, by its name: other files do not matter."""
+    number, count = map(int, share.split("/"))
+    return crc32(path.name.encode()) % count == number
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Run the tests of a file in one process, since they share fixtures; a test can set another group.
 
     Files with slow tests start first, so that no process runs one of them alone at the end.
     """
+    items[:] = [item for item in items if is_in_share(item.path, config.option.share)]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))

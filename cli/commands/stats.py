@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from xoptim import GraphBuilder, repetitions
-from xoptim.api.preparing import recorded
+from xoptim.api.preparing import Source, recorded
 from xoptim.bench.rounds import bytes_text, with_unit
 from xoptim.diagnose.costs import Cost, Costs, model_costs
 
@@ -37,10 +37,9 @@ def stats_command(model: Path, choices: _Choices) -> None:
     """
     if choices.as_json:
         refuse_idle({"layers": "with --json, which has both"})
-    found, price = (
-        _stats(GraphBuilder(model, assume_from_model=choices.assume_from_model)),
-        model_costs(model, read_dims(choices.dims)),
-    )
+    source = Source(model, needs_weights=False)
+    builder = GraphBuilder(source, assume_from_model=choices.assume_from_model)
+    found, price = _stats(builder), model_costs(model, read_dims(choices.dims))
     if choices.as_json:
         print_json({**found, "costs": price.to_json()})
         return

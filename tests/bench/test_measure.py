@@ -1,15 +1,18 @@
 """Benchmarks of small models: the figures, the values, the comparison."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
 
+from tests.bench.test_rounds import Clock
 from tests.support import parse
 from xoptim.bench import BenchOptions, BenchReport, Loading, bench
-from xoptim.validate import FeedError, LoadError, RunError
+from xoptim.validate import FeedError, LoadError, RunError, Session
 
 NEG = "g (float[N,N] x) => (float[N,N] y) { y = Neg(x) }"
 NEG_TWICE = "g (float[N,N] x) => (float[N,N] y) { a = Neg(x) b = Neg(a) y = Neg(b) }"
@@ -18,12 +21,11 @@ QUICK = BenchOptions(seconds=0.01, passes=1, threads=1, dims={"N": 8})
 
 
 @pytest.fixture(autouse=True)
-def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most tests do not look at the values of the figures: nothing is warmed up, and loading is not measured."""
-    if request.node.name != "test_more_work_takes_longer":
-        monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
-        monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
-        monkeypatch.setattr("xoptim.bench.measure.measure_loading", lambda *_: Loading(0.5, 2_000_000))
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests do not look at the values of the figures: nothing is warmed up, and loading is not measured."""
+    monkeypatch.setattr("xoptim.bench.rounds._WARM", 0.0)
+    monkeypatch.setattr("xoptim.bench.rounds._TURN", 0.0)
+    monkeypatch.setattr("xoptim.bench.measure.measure_loading", lambda *_: Loading(0.5, 2_000_000))
 
 
 def measured(*texts: str, **changes: object) -> BenchReport:
@@ -48,15 +50,23 @@ def test_figures() -> None:
     assert report.sizes == {"N": 8}
 
 
-@pytest.mark.slow
-def test_more_work_takes_longer() -> None:
-    """By orders of magnitude, so that no load of the machine hides it."""
-    report = measured(NEG, PRODUCTS, dims={"N": 256}, compare=False)
-    assert report.models[0].loading is not None
+def test_more_work_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock moves when a model runs, by a time that belongs to the name of its graph."""
+    clock = Clock()
+    seconds = {"g": 0.001, "h": 0.004}
+
+    def runner(session: Session, _: object) -> Callable[[], None]:
+        name = session._session.get_modelmeta().graph_name
+        return clock.model(name, seconds[name])
+
+    monkeypatch.setattr(Session, "runner", runner)
+    monkeypatch.setattr("xoptim.bench.rounds.time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr("xoptim.bench.measure.clock_for", lambda _: lambda: clock.now)
+    report = measured(NEG, PRODUCTS.replace("g (", "h (", 1), compare=False)
     assert report.models[1].ratio is not None
-    assert report.models[1].ratio.value > 3
+    assert report.models[1].ratio.value == pytest.approx(4.0, rel=1e-3)
     assert report.models[1].ratio.is_difference
-    assert report.models[0].loading.seconds > 0
+    assert report.models[0].best == pytest.approx(0.001)
     assert report.is_equal  # nothing was compared
     assert report.models[1].comparison is None
 

@@ -17,7 +17,6 @@ def test_operators_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for operators in both.values():
         assert {name: each.calls for name, each in operators.items()} == {"MatMul": 2, "Exp": 1, "Abs": 1}
         assert all(each.seconds > 0 for each in operators.values())
-        assert operators["MatMul"].seconds > operators["Abs"].seconds
     assert not list(tmp_path.iterdir())  # the profiler writes elsewhere
 
 

@@ -23,7 +23,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="special files of POS
 
 def piped(*words: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
     """The command as a filter."""
-    return subprocess.run([sys.executable, "-m", "xoptim", *words], input=given, capture_output=True, check=False, timeout=120)
+    return subprocess.run([sys.executable, "-m", "xoptim", *words], input=given, capture_output=True, check=False, timeout=300)
 
 
 @pytest.mark.slow

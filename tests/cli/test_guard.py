@@ -32,7 +32,7 @@ def start(code: str) -> subprocess.Popen[str]:
 )
 def test_the_end_of_a_command(code: str, ended: int, said: str) -> None:
     process = start(code)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=300)
     assert process.returncode == ended
     assert said in error if said else not error
     assert error.count("\n") == bool(said)
@@ -42,7 +42,7 @@ def test_a_parent_that_ignores_the_ends_of_its_children() -> None:
     ignoring = "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
     code = "from xoptim.cli.guard import guarded; import sys; guarded(lambda: sys.exit(3))"
     start = f"import os; os.execv(sys.executable, [sys.executable, '-c', {code!r}])"
-    assert subprocess.run([sys.executable, "-c", f"{ignoring}; {start}"], check=False, timeout=60).returncode == 3
+    assert subprocess.run([sys.executable, "-c", f"{ignoring}; {start}"], check=False, timeout=300).returncode == 3
 
 
 @pytest.mark.parametrize(("number", "ended"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
@@ -73,4 +73,4 @@ def test_the_one_process_of_a_thread_runs_the_command_itself() -> None:
     """A fork would lose the threads."""
     code = "pass\nimport threading\nthreading.Thread(target=time.sleep, args=(1,), daemon=True).start()\nparent = os.getpid()\n"
     process = start(f"{code}def command():\n    print(os.getpid() == parent)")
-    assert process.communicate(timeout=60)[0] == "True\n"
+    assert process.communicate(timeout=300)[0] == "True\n"

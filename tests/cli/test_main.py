@@ -26,7 +26,7 @@ def shell(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -194,7 +194,7 @@ def test_the_summary_cannot_be_written() -> None:
     write(TRANSPOSES)
     with open("/dev/full", "w") as full:
         words = [sys.executable, "-m", "xoptim", "model.onnx", *ONLY]
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (2, "xopt: error: cannot write to standard output: No space left on device\n")
     assert types_in("model.opt.onnx") == ["Relu"]
 
@@ -232,7 +232,7 @@ def test_nobody_reads_the_output() -> None:
     os.close(reader)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "xoptim", "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+            [sys.executable, "-m", "xoptim", "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=300
         )
     finally:
         os.close(writer)

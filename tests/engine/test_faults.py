@@ -24,8 +24,8 @@ from xoptim import GraphBuilder, ModelError, OptimizationOptions, optimize, save
 from xoptim.facts.errors import RewriteError
 from xoptim.graph.node import Node
 
-EACH = 30
-"""Faults of each kind: with six groups, three errors, before and after a call, more than a thousand."""
+EACH = 20
+"""Faults of each kind: with six groups, three errors, before and after a call, 720 in all."""
 ERRORS: dict[str, Callable[[], BaseException]] = {
     "exception": lambda: InjectedError("injected"),
     "interrupt": KeyboardInterrupt,

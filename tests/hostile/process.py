@@ -44,7 +44,7 @@ def start(*words: str, limit: tuple[str, Any] | None = None, before: str = "") -
     return subprocess.Popen([sys.executable, "-c", code, *words], **options)
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 60) -> Outcome:
+def finish(process: subprocess.Popen[str], timeout: float = 300) -> Outcome:
     """Wait for the end; a process that does not come to it is killed."""
     with process:
         try:
@@ -77,7 +77,7 @@ def measure(*words: str, limit: tuple[str, Any] | None = None, before: str = "")
         return Measured(outcome, int(file.read_text()) / 1024 if file.exists() else float("inf"))
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 300) -> None:
     """Wait until something has happened.
 
     Raises:

@@ -33,7 +33,7 @@ def test_onnxruntime_sends_nothing_unless_asked_to(chosen: str | None, tmp_path:
     model = str(ROOT / "examples" / "models" / "tiny_bert.onnx")
     code = f"import os, xoptim; assert xoptim.verify({model!r}, {model!r}).ok; print(os.environ['ORT_DISABLE_TELEMETRY'])"
     words = [sys.executable, "-c", code]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, chosen or "1"), done.stderr
     if chosen is None:
         assert not list(tmp_path.rglob("*onnxruntime*"))

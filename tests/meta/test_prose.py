@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,7 @@ def pages(*roots: str) -> list[Path]:
     return [page for path in found for page in (sorted(path.glob("*.md")) if path.is_dir() else [path])]
 
 
+@cache
 def prose(*roots: str) -> str:
     """The docstrings, comments and pages of some roots."""
     folders = [root for root in roots if (ROOT / root).is_dir()]

@@ -4,6 +4,7 @@ import pytest
 
 from tests.opsets.raised import check, numbers, raised, reason
 from tests.support import node_of, parse, run, verify as verify_tables
+from xoptim import optimize
 from xoptim.facts.errors import ModelError
 from xoptim.facts.shapes import Info
 from xoptim.graph.export import export_model
@@ -162,3 +163,27 @@ def test_graphs_for_training() -> None:
     proto.training_info.add().algorithm.node.add(op_type="Relu", input=["x"], output=["z"])
     with pytest.raises(ModelError, match="graphs for training"):
         raise_model(load_model(proto), 13)
+
+
+UNKNOWN_RANK = """agraph (float[a,b,c] x, int64[r] s) => (float[d,e,f] y) {
+    p = Reshape(x, s) q = Softmax <axis = AXIS> (p) t = Sigmoid(q) u = LogSoftmax <axis = AXIS> (t) y = Neg(u) }"""
+
+
+@pytest.mark.parametrize("target", [13, 24])
+def test_the_last_axis_of_any_rank_needs_no_further_nodes(target: int) -> None:
+    text = UNKNOWN_RANK.replace("AXIS", "-1")
+    operators = check(text, 11, target, {**X, "s": np.array([2, 3, 4])})
+    assert operators == ["Reshape", "Softmax", "Sigmoid", "LogSoftmax", "Neg"]
+
+
+@pytest.mark.parametrize("shape", ["a,b,c", "2,3,4"])
+def test_the_newest_set_of_a_small_model_adds_no_nodes(shape: str) -> None:
+    text = f"""agraph (float[{shape}] x) => (float[d,e,f] y) {{
+        p = Relu(x) q = Softmax <axis = 1> (p) t = Sigmoid(q) u = Softmax <axis = 1> (t) y = Neg(u) }}"""
+    assert newest_for(load_model(parse(text, 11)), "cpu") == 12
+    after = optimize(parse(text, 11), opset="newest")
+    assert [node.op_type for node in after.graph.node] == ["Relu", "Softmax", "Sigmoid", "Softmax", "Neg"]
+    assert check(text, 11, 14, X).count("Flatten") == 2, "a number is obeyed"
+    layers = " ".join(f"v{n + 1} = Tanh(v{n})" for n in range(130))
+    large = text.replace("y = Neg(u)", f"v0 = Neg(u) {layers} y = Abs(v130)")
+    assert newest_for(load_model(parse(large, 11)), "cpu") > 20

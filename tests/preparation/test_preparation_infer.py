@@ -37,3 +37,19 @@ def test_wrong_declarations_are_dropped() -> None:
     model = parse("agraph (float[n,4] x) => (float[n,4] y) { t = Neg(x) y = Abs(t) }")
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("t", 1, [7, 7]))
     assert declared(infer(model).graph) == {"t": ["n", 4]}
+
+
+def test_numbers_win_over_declared_names() -> None:
+    model = parse("""agraph (float[n,4] x) => (float[a,b,c] y, float[d] s) <int64[3] shape = {-1, 2, 2}> {
+        r = Reshape(x, shape) y = Relu(r) s = ReduceSum <keepdims = 0> (x, axis) }""")
+    model.graph.initializer.append(onnx.helper.make_tensor("axis", onnx.TensorProto.INT64, [1], [0]))
+    found = infer(model).graph
+    sizes = [[dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in found.output]
+    assert sizes == [["a", 2, 2], [4]]
+
+
+def test_a_missing_output_shape_is_added() -> None:
+    model = parse("agraph (float[n,4] x) => (float[n,4] y) { y = Relu(x) }")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    (value,) = infer(model).graph.output
+    assert [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] == ["n", 4]

@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from tests.support import parse
-from xoptim import GraphBuilder, ModelError, prepare
+from xoptim import GraphBuilder, ModelError, optimize, prepare
 
 TEXT = "agraph (float[batch,seq,8] x, float[batch,?] m, float z) => (float[batch,seq,8] y) { y = Relu(x) }"
 
@@ -83,3 +83,32 @@ def test_declarations_inside_follow() -> None:
     assert b"n" not in {dim.dim_param.encode() for g in after.graph.node[0].attribute for dim in
                         g.g.output[0].type.tensor_type.shape.dim}  # fmt: skip
     assert GraphBuilder(after).get_shape("y") == (3, 4)
+
+
+NAMED = """agraph (float[batch,3,height,width] x) => (float[any,other,8] y, float[b,?,?] m) <int64[3] shape = {0, 8, -1}> {
+    c = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1], strides = [2, 2]> (x, w)
+    r = Reshape(c, shape) y = Transpose <perm = [0, 2, 1]> (r) m = ReduceMax <axes = [1], keepdims = 0> (c) }"""
+
+
+@pytest.mark.parametrize(
+    ("fix", "y", "m"),
+    [
+        ({"batch": 1, "height": 32, "width": 32}, [1, 256, 8], [1, 16, 16]),
+        ({"height": 32, "width": 32}, ["any", 256, 8], ["b", 16, 16]),
+        ({"width": 32}, ["any", "other", 8], ["b", 0, 16]),
+    ],
+)
+def test_numbers_that_follow_are_written_into_outputs(fix: dict[str, int], y: list[int | str], m: list[int | str]) -> None:
+    proto = parse(NAMED.replace("?,?", "p,q"), opset=13)
+    for dim in proto.graph.output[1].type.tensor_type.shape.dim[1:]:
+        dim.Clear()
+    proto.graph.initializer.append(onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [8, 3, 3, 3], [0.5] * 216))
+    found = shapes(prepare(proto, fix=fix))
+    assert (found["y"], found["m"]) == (y, m)
+
+
+def test_a_warning_about_declarations_comes_once(caplog: pytest.LogCaptureFixture) -> None:
+    proto = parse("agraph (float[batch,4] x) => (float[batch,4] y) { t = Neg(x) y = Abs(t) }")
+    proto.graph.value_info.append(onnx.helper.make_tensor_value_info("t", 1, [7, 7]))
+    assert optimize(prepare(proto, fix={"batch": 2})).graph.node
+    assert caplog.text.count("contradicts the operators") == 1

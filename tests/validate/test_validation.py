@@ -157,7 +157,7 @@ def test_models_that_do_not_load_or_run() -> None:
     assert "cannot load the optimized model" in report.reason
     report = check(fails, good, max_attempts=5)
     assert report.status == "not validated"
-    assert "none of 5 random feeds" in report.reason
+    assert "none of 5 random feeds; give values that it accepts with --feeds FILE.npz; the first error: " in report.reason
     assert "Reshape" in report.reason
     report = check(good, fails)
     assert report.status == "different"

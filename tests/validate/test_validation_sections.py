@@ -185,11 +185,11 @@ def test_results_of_the_same_name_but_of_another_type_are_no_cut() -> None:
 
 
 _TABLES = 38
-_ROWS, _COLUMNS = 1 << 16, 1 << 10
+_ROWS, _COLUMNS = 1 << 14, 1 << 10
 
 
 def large_model(folder: Path) -> Path:
-    """Ten gigabytes in a file of holes: tables of which a few rows are read, and every third one (3.5 GB) is read whole."""
+    """2.5 GB in a file of holes: tables of which a few rows are read, and every third one (0.9 GB) is read whole."""
     nodes, weights = [], []
     size = _ROWS * _COLUMNS * 4
     current = "x"
@@ -220,7 +220,7 @@ def large_model(folder: Path) -> Path:
 
 _CHILD = """
 import resource, sys
-resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30))
+resource.setrlimit(resource.RLIMIT_DATA, (3 << 28, 3 << 28))
 from xoptim.cli.main import run
 code = run([sys.argv[1], "--json"])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
@@ -230,12 +230,13 @@ sys.exit(code)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited and measured as on Linux")
-def test_ten_gigabytes_within_three(tmp_path: Path) -> None:
+def test_weights_of_three_times_the_memory(tmp_path: Path) -> None:
     path = large_model(tmp_path)
-    assert (tmp_path / "weights.bin").stat().st_size > 10e9
+    size = (tmp_path / "weights.bin").stat().st_size
+    assert size > 3 * (3 << 28)
     done = subprocess.run([sys.executable, "-c", _CHILD, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (report,) = json.loads(done.stdout)["validation"]
     assert report["status"] == "equal"
     assert report["sections"] > 3
-    assert int(done.stderr.split()[-1]) < 3 << 20  # KiB
+    assert int(done.stderr.split()[-1]) * 1024 < 3 * size / 4, "pages of the file that are mapped count"

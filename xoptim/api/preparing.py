@@ -15,7 +15,8 @@ from xoptim.graph.assumed import (
     fitting,
     recorded as recorded,  # for the command
 )
-from xoptim.graph.save import serialized as serialized  # for the command
+from xoptim.graph.data_file import lacks_weights as lacks_weights  # for the command
+from xoptim.graph.save import replace_file as replace_file, serialized as serialized  # for the command
 from xoptim.graph.sources import Source as Source  # for the command
 from xoptim.preparation.ports import extract_part
 from xoptim.preparation.preparation import Preparation, PreparationChanges, free_batch, with_shapes
@@ -119,8 +120,9 @@ def infer(model: Any, *, assume_from_model: bool = False) -> Any:
     """A model in which the types and shapes of all results are declared, where they are known.
 
     Args:
-        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``.
+        model: a model as for `xoptim.optimize`, which is left unchanged; a path gives a ``ModelProto``. Its external weights
+            may be missing.
         assume_from_model: also use the assumptions in the metadata of the model.
     """
-    source = Source(model)
+    source = Source(model, needs_weights=False)
     return source.give_back(with_shapes(source.proto, source.base_dir, assume_from_model=assume_from_model))

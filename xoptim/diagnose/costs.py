@@ -88,8 +88,8 @@ def costs(proto: onnx.ModelProto, sizes: Mapping[str, int], base_dir: Path | Non
 
 
 def model_costs(path: str | Path, sizes: Mapping[str, int] | None = None) -> Costs:
-    """Count what the model of a file costs; see `costs`."""
-    source = Source(path)
+    """Count what the model of a file costs, whose external weights may be missing; see `costs`."""
+    source = Source(path, needs_weights=False)
     return costs(source.proto, sizes or {}, source.base_dir)
 
 

@@ -26,13 +26,13 @@ from xoptim.graph.assumed import derived, open_sizes, option_of
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.graph.model import Model
+from xoptim.graph.propagate import quietly
 from xoptim.graph.splice import inline_functions
 from xoptim.match.pattern import PatternOptimization
 from xoptim.opsets.newest import newest_for
 from xoptim.preparation.preparation import fix_sizes
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
-from xoptim.validate.sized import quietly
 from xoptim.validate.work import weight_bytes
 
 _MOST_SIZES: Final = 8

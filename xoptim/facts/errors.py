@@ -9,6 +9,10 @@ class ModelError(XoptimError):
     """The model cannot be read, or it is not valid."""
 
 
+class MissingWeightsError(ModelError):
+    """The file of external weights is missing or too short."""
+
+
 class AssumptionError(XoptimError, ValueError):
     """An assumption cannot be read, contradicts another one or the model, or is about a size or input that does not exist."""
 

@@ -13,6 +13,11 @@ def abridged(word: str) -> str:
     return repr(word) if len(word) <= LONGEST else f"{word[:LONGEST]!r}..."
 
 
+def quoted(path: object) -> str:
+    """A path in quotation marks, as it is written: a backslash is not doubled. Control characters are escaped."""
+    return repr(str(path)).replace("\\\\", "\\")
+
+
 def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
     """The known words that are similar to a word, the most similar first, the case of letters ignored; ``most`` of them."""
     wanted = word.lower() if len(word) <= LONGEST else ""

@@ -19,9 +19,10 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from xoptim.evaluate.kernels import copy_in_blocks
 from xoptim.facts.dtypes import bits, numpy_dtype
-from xoptim.facts.errors import ModelError
+from xoptim.facts.errors import MissingWeightsError, ModelError
 from xoptim.facts.protos import every_node, is_external
 from xoptim.graph.parts import PART, Box, flat_position
+from xoptim.graph.stored import found_location
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
 from xoptim.system.files import MAPPING_ALIGNMENT, MODEL_SUFFIXES, check_space, copy_range, write_at
@@ -29,10 +30,30 @@ from xoptim.system.journal import JOURNAL
 from xoptim.system.machine import cores
 
 
-def check_external_data(proto: ModelProto, base_dir: Path) -> None:
-    """Raise `ModelError` for external data that is missing, too short, or outside the folder of the model."""
+def check_external_data(proto: ModelProto, base_dir: Path, *, may_be_missing: bool = False) -> None:
+    """Raise `ModelError` for external data that is outside the folder of the model, missing, or too short."""
     for tensor in filter(is_external, stored_tensors(proto)):
-        Tensor.from_proto(tensor, base_dir).place()
+        try:
+            Tensor.from_proto(tensor, base_dir).place()
+        except MissingWeightsError:
+            if not may_be_missing:
+                raise
+
+
+def lacks_weights(proto: ModelProto, base_dir: Path) -> bool:
+    """Whether a file of external data is missing, or too short."""
+    try:
+        check_external_data(proto, base_dir)
+    except MissingWeightsError:
+        return True
+    return False
+
+
+def settle_locations(proto: ModelProto, base_dir: Path | None) -> None:
+    """Let the locations of external data have the separators of this system, in place."""
+    for entry in (e for tensor in stored_tensors(proto) for e in tensor.external_data if e.key == "location"):
+        with suppress(OSError, ValueError, TypeError):  # a name that no file can have is refused when it is read
+            entry.value = found_location(entry.value, base_dir)
 
 
 def external_files(proto: ModelProto, base_dir: Path) -> list[Path]:

@@ -156,7 +156,7 @@ def export_nodes(graph: Graph, stand: ToProto = Tensor.to_proto) -> Iterator[Nod
 def export_node(node: Node, stand: ToProto = Tensor.to_proto) -> NodeProto:
     """A node with its subgraphs; when unchanged, the protobuf it came from, not a copy: do not modify it."""
     proto = node.untouched_proto
-    if proto is None or node.bodies or node.metadata or node.input != tuple(proto.input) or node.output != tuple(proto.output):
+    if proto is None or node.bodies or not node.is_unchanged:
         proto = node.to_proto()
         for name, body in node.bodies.items():
             _export_body(proto, name, body, stand)

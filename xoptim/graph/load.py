@@ -25,6 +25,7 @@ from xoptim.graph.assumed import assumed_info, assumed_sizes, check_fit, open_si
 from xoptim.graph.forms import kind_of, parse_text, text_form
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Function, Model, call_domain
+from xoptim.graph.names import repeated
 from xoptim.graph.node import Node
 from xoptim.graph.propagate import declared_values, infer_graph
 from xoptim.graph.tensors import Tensor
@@ -207,6 +208,7 @@ def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumption
         model.functions.append(load_function(model, function))
     _check_recursion(model)
     load_graph(model.graph, proto.graph)
+    _distinguish_nodes(model)
     _pin_training(model.graph, proto)
     if infer:
         infer_model(model)
@@ -216,6 +218,14 @@ def _load(proto: onnx.ModelProto, base_dir: Path | None, infer: bool, assumption
                 if graph.producer(name) is not None:
                     graph.learn(name, type_proto_to_info(value.type, model.assumed_sizes))
     return model
+
+
+def _distinguish_nodes(model: Model) -> None:
+    """Make the names of nodes unique: onnxruntime refuses equal names in a graph, and branches may be inlined."""
+    roots = (model.graph, *(function.body for function in model.functions))
+    nodes = [node for root in roots for graph in root.all_graphs() for node in graph.nodes]
+    for index, name in repeated([node.name for node in nodes]).items():
+        nodes[index].name = name
 
 
 def infer_model(model: Model) -> None:

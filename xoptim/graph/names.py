@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 
 class Names:
@@ -52,3 +52,17 @@ class Names:
         """Merge names that were reserved elsewhere, and their next suffixes."""
         self.used |= names
         self._next.update(counts)
+
+
+def repeated(given: Sequence[str]) -> dict[int, str]:
+    """New names for those that occurred before, by their indices; the first keeps its name, and empty names stay."""
+    if len(set(given)) == len(given):
+        return {}
+    names, seen, found = Names(), set[str](), dict[int, str]()
+    names.used.update(given)
+    for index, name in enumerate(given):
+        if name in seen:
+            found[index] = names.fresh(name)
+        elif name:
+            seen.add(name)
+    return found

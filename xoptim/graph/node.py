@@ -113,6 +113,14 @@ class Node:
         """The protobuf this node came from, ``None`` for a new node. Its inputs, outputs and subgraphs may be out of date."""
         return self._proto
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the node, its subgraphs excepted, is what the protobuf it came from says."""
+        proto = self._proto
+        if proto is None or self.metadata or self.name != proto.name:
+            return False
+        return self.input == tuple(proto.input) and self.output == tuple(proto.output)
+
     def metadata_props(self) -> dict[str, str]:
         """Metadata of the node and of the protobuf it came from."""
         found = {p.key: p.value for p in self._proto.metadata_props} if self._proto is not None else {}
@@ -127,6 +135,8 @@ class Node:
         """A protobuf of this node without its subgraphs."""
         if self._proto is not None:
             proto = deepcopy(self._proto)
+            if self.name != proto.name:
+                proto.name = self.name
             if self.input != tuple(proto.input):
                 proto.input[:] = self.input
             if self.output != tuple(proto.output):

@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import onnx
 
 from xoptim.facts.dims import ALL_SIZES, SIZES, Dim, SymbolicDim, before_wrapping, fresh, is_anonymous, upper_bound
 from xoptim.facts.dtypes import type_name
-from xoptim.facts.errors import Declined, RewriteError, XoptimError
+from xoptim.facts.errors import Declined, MissingWeightsError, RewriteError, XoptimError
 from xoptim.facts.protos import with_headroom
 from xoptim.facts.shapes import UNKNOWN, Info, Shape
 from xoptim.graph.constants import EvaluationView
@@ -83,6 +84,14 @@ def _infer(graph: Graph, node: Node, facts: Mapping[str, Info], values: Mapping[
     return is_refused(node.to_proto(), graph.opsets.get(node.domain, 0), inputs, constant)
 
 
+def _numbers(tensor: Tensor) -> np.ndarray | None:
+    """The numbers of a constant, ``None`` where their file is missing: then the shapes that follow are unknown."""
+    try:
+        return tensor.numpy()
+    except MissingWeightsError:
+        return None
+
+
 READ_LIMIT = 1 << 16
 """Constants of more bytes than this are not read to infer shapes."""
 EXTERNAL_READ_LIMIT = 1 << 12
@@ -115,7 +124,7 @@ class GraphNodeContext(EvaluationView):
         tensor = self.graph.tensor(self._names[index])
         if tensor is None or tensor.nbytes > (EXTERNAL_READ_LIMIT if tensor.is_external else READ_LIMIT):
             return None
-        return tensor.numpy()
+        return _numbers(tensor)
 
     def data(self, index: int) -> tuple[Dim, ...] | None:
         info = self.input(index)
@@ -155,6 +164,21 @@ class GraphNodeContext(EvaluationView):
 
 logger = logging.getLogger("xoptim")
 _STANDARD = ("", "ai.onnx.ml")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silence warnings about a model that the engine has reported already, or does not process."""
+    logger = logging.getLogger("xoptim")
+    logger.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 def infer_graph(graph: Graph, declared: Mapping[str, onnx.ValueInfoProto] | None = None) -> None:

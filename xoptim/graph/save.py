@@ -27,6 +27,7 @@ from xoptim.graph.data_file import (
 )
 from xoptim.graph.export import export_model
 from xoptim.graph.model import Model
+from xoptim.graph.stored import set_location
 from xoptim.graph.tensors import Tensor
 from xoptim.graph.views import View
 from xoptim.system.files import check_space, copy, move, set_permissions
@@ -348,7 +349,7 @@ class Draft:
                 self._weights.remove(path)
                 for tensor in filter(is_external, stored_tensors(proto)):
                     if refers_to(tensor) == path.name:
-                        _rename(tensor, final.name)
+                        set_location(tensor, final.name)
             try:
                 raw = proto.SerializeToString()
             except EncodeError as error:
@@ -369,12 +370,6 @@ def is_stub(proto: TensorProto) -> bool:
 def refers_to(proto: TensorProto) -> str:
     """The location of an external tensor."""
     return next((entry.value for entry in proto.external_data if entry.key == "location"), "")
-
-
-def _rename(proto: TensorProto, location: str) -> None:
-    for entry in proto.external_data:
-        if entry.key == "location":
-            entry.value = location
 
 
 def _is_movable(weight: Weight) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from xoptim.facts.lazy import lazy_module
-from xoptim.graph.data_file import check_external_data, external_bytes
+from xoptim.graph.data_file import check_external_data, external_bytes, settle_locations
 from xoptim.graph.load import parse_proto, read_proto
 
 if TYPE_CHECKING:
@@ -20,12 +20,13 @@ else:
 class Source:
     """A model as it was given (``original``): a ``proto``, ``path``, ``bytes``, a model of onnx_ir (``ir``), or a ``program``.
 
-    ``base_dir`` is the folder of its external data, when known.
+    ``base_dir`` is the folder of its external data, when known. Without ``needs_weights``, the external data of a path may
+    be missing.
     """
 
     __slots__ = ("base_dir", "kind", "original", "proto")
 
-    def __init__(self, original: Any, base_dir: Path | None = None) -> None:
+    def __init__(self, original: Any, base_dir: Path | None = None, *, needs_weights: bool = True) -> None:
         self.original = original
         self.base_dir = base_dir
         if isinstance(original, onnx.ModelProto):
@@ -33,7 +34,8 @@ class Source:
         elif isinstance(original, (str, Path)):
             self.kind, self.proto = "path", read_proto(Path(original))
             self.base_dir = Path(original).parent if base_dir is None else base_dir
-            check_external_data(self.proto, self.base_dir)
+            settle_locations(self.proto, self.base_dir)
+            check_external_data(self.proto, self.base_dir, may_be_missing=not needs_weights)
         elif isinstance(original, (bytes, bytearray, memoryview)):
             self.kind, self.proto = "bytes", parse_proto(bytes(original), "these bytes are")
         elif _is_a(original, "onnx_ir", "Model"):

@@ -12,9 +12,9 @@ import onnx
 from onnx import TensorProto
 
 from xoptim.facts.dtypes import bits, byte_size
-from xoptim.facts.errors import ModelError
+from xoptim.facts.errors import MissingWeightsError, ModelError
 from xoptim.facts.lazy import lazy_module
-from xoptim.facts.words import abridged, whole_number
+from xoptim.facts.words import abridged, quoted, whole_number
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -89,25 +89,26 @@ class StoredTensor:
     def external_location(self) -> tuple[Path, int, int]:
         """File, offset and number of bytes of external data.
 
-        Raises `ModelError` when the location leaves the folder of the model, or the file is missing or too short.
+        Raises `ModelError` when the location leaves the folder of the model, and `MissingWeightsError` when the file is
+        missing or too short.
         """
         entries, label = self._entries(), self._label
         location = entries.get("location", "")
         base = (self._base_dir or Path()).resolve()
         try:
-            path = (base / location).resolve()
+            path = (base / found_location(location, base)).resolve()
             available = _size_of(path)
         except (OSError, ValueError, RuntimeError, TypeError) as error:  # an invalid file name, a cycle of links
             reason = "it is not UTF-8" if isinstance(error, TypeError) else getattr(error, "strerror", None) or error
             raise ModelError(f"{label}: external data {location[:100]!r} cannot be read: {reason}") from error
         if not path.is_relative_to(base):
-            raise ModelError(f"{label}: external data {location!r} is outside the model's folder")
+            raise ModelError(f"{label}: external data {quoted(location)} is outside the model's folder")
         if available < 0:
             problem = "is not a file" if location and path.exists() else "is missing; put it beside the model"
-            raise ModelError(f"{label}: external data file {str(path)!r} {problem}")
+            raise MissingWeightsError(f"{label}: external data file {quoted(path)} {problem}")
         offset, length = self._bytes(entries.get("offset"), 0), self._bytes(entries.get("length"), self.nbytes)
         if length < self.nbytes or available < offset + length:
-            raise ModelError(f"{label}: external data file {str(path)!r} is too short; it may be truncated")
+            raise MissingWeightsError(f"{label}: external data file {quoted(path)} is too short; it may be truncated")
         return path, offset, length
 
     def _bytes(self, text: str | None, usual: int) -> int:
@@ -144,7 +145,9 @@ class StoredTensor:
         proto = self._proto
         if self.is_external:
             self.external_location()
-            array = ir.serde.deserialize_tensor(proto, self._base_dir or "").numpy()
+            located = deepcopy(proto)
+            set_location(located, found_location(self._entries().get("location", ""), self._base_dir))
+            array = ir.serde.deserialize_tensor(located, self._base_dir or "").numpy()
         elif self.dtype == TensorProto.STRING:
             array = np.array([text.decode() for text in proto.string_data], dtype=object)
         else:
@@ -184,6 +187,30 @@ class StoredTensor:
         renamed = deepcopy(self._proto)
         renamed.name = name
         return renamed
+
+
+def found_location(location: str, base_dir: Path | None) -> str:
+    """The location of external data with the separators of this system.
+
+    Exporters on Windows separate folders by backslashes. A file whose name contains a backslash comes first.
+    """
+    folder = base_dir or Path()
+    if "\\" not in location or (folder / location).exists():
+        return location
+    portable = location.replace("\\", "/")
+    return portable if (folder / portable).exists() else location
+
+
+def is_unsettled(proto: TensorProto, base_dir: Path | None) -> bool:
+    """Whether the location of an external tensor has the separators of another system."""
+    return any(e.key == "location" and found_location(e.value, base_dir) != e.value for e in proto.external_data)
+
+
+def set_location(proto: TensorProto, location: str) -> None:
+    """Let an external tensor refer to another file."""
+    for entry in proto.external_data:
+        if entry.key == "location":
+            entry.value = location
 
 
 def data_size(dtype: int, shape: tuple[int, ...]) -> int:

@@ -284,6 +284,9 @@ def one_axis(call: Call) -> None:
     """
     first = call.take("axis")
     shape = call.info().shape
+    if first == -1:  # no axis follows, whatever the rank
+        call.attributes["axis"] = -1
+        return
     if shape is not None and -len(shape) <= first < len(shape):
         start = first % len(shape)
         long = [axis for axis in range(start, len(shape)) if shape[axis] != 1]
@@ -350,8 +353,11 @@ def scale_of_channels(call: Call) -> None:
         call.attributes["stash_type"] = info.dtype
 
 
+ONE_AXIS: Final = ("Softmax", "LogSoftmax", "Hardmax")
+ONE_AXIS_SINCE: Final = 13
+"""The operator set since which they work along one axis."""
 NORMALIZATIONS: Final[dict[tuple[str, int], Adapter]] = {
-    **{(name, 13): one_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
+    **{(name, ONE_AXIS_SINCE): one_axis for name in ONE_AXIS},
     ("BatchNormalization", 9): not_spatial,
     ("BatchNormalization", 14): not_training,
     ("GroupNormalization", 21): scale_of_channels,

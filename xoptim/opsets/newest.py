@@ -21,7 +21,7 @@ from xoptim.graph.model import UNLISTED_SINCE, Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes
 from xoptim.match.rewrite import Step
-from xoptim.opsets.adapters import is_unchanged, raised
+from xoptim.opsets.adapters import ONE_AXIS, ONE_AXIS_SINCE, is_unchanged, raised
 from xoptim.opsets.call import Call, Refused, hint_of
 from xoptim.opsets.changes import operators, versions
 
@@ -206,6 +206,8 @@ _onnxruntime = lazy_module("onnxruntime")
 _FUSED_SINCE: Final = 17
 """Operator set with LayerNormalization, the first operator for a subgraph that exporters wrote before."""
 _TYPES: Final = (TensorProto.FLOAT, TensorProto.FLOAT16)
+_MOST_ADDED: Final = 0.05
+"""Nodes that the newest set may add, as a part of all nodes."""
 _INSIDE: Final = {"Bernoulli": "RandomUniformLike"}
 """Operators that run as functions, and the operators in these that may have no kernel of a newer set."""
 
@@ -254,6 +256,7 @@ def newest_for(model: Model, provider: str) -> int:
 
     It is the newest set that onnxruntime loads in which every node can be expressed, and in which no operator loses a kernel
     or gets a slower one: neither one of the model, nor one of those that fusions write, which are the reason to raise a model.
+    A set in which many Softmax nodes need further nodes is not taken.
     """
     target = newest_that_loads()
     present = model.opsets.get("", onnx.defs.onnx_opset_version())
@@ -261,13 +264,24 @@ def newest_for(model: Model, provider: str) -> int:
         lost = _lost_since(model, provider, present, target)
         if lost is None:
             try:
-                plan(model, target)
+                planned = plan(model, target)
             except CannotBeRaised as error:
                 lost = error.version
             else:
-                return target
+                if not _flattens_many(planned, model):
+                    return target
+                lost = ONE_AXIS_SINCE
         target = lost - 1
     return present
+
+
+def _flattens_many(planned: Plan, model: Model) -> bool:
+    """Whether raising adds many nodes around Softmax and its relatives, which flatten their operand no longer.
+
+    The fusions of newer sets save more than a few nodes in a large model, but not in a small one.
+    """
+    added = sum(len(calls) - 1 for node, calls in planned.calls.items() if node.op_type in ONE_AXIS)
+    return added > _MOST_ADDED * sum(len(graph.nodes) for graph in model.graphs())
 
 
 def _lost_since(model: Model, provider: str, present: int, target: int) -> int | None:

@@ -13,6 +13,7 @@ from xoptim.facts.dim_formulas import size_in
 from xoptim.facts.dims import substitute
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import fed_inputs
+from xoptim.facts.shapes import Info
 from xoptim.facts.words import whole_number
 from xoptim.graph.assumed import assumed_of, report_unused
 from xoptim.graph.constants import constant_array
@@ -20,6 +21,7 @@ from xoptim.graph.export import export_model, value_info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
 from xoptim.graph.node import Node
+from xoptim.graph.propagate import quietly
 from xoptim.preparation.ports import all_graphs, declarations, dimensions, drop_outputs, keep_outputs, rename_ports, strip
 
 
@@ -126,6 +128,27 @@ def _fix(dim: TensorShapeProto.Dimension, fixed: Mapping[str, int], named: Colle
         dim.dim_param = str(size)
 
 
+def number_outputs(proto: ModelProto, base_dir: Path | None = None) -> None:
+    """Write the numbers that are inferred for dimensions of outputs and declared results, in place."""
+    with quietly():  # the optimization warns
+        graph = load_model(proto, base_dir).graph
+    for value in (*proto.graph.output, *proto.graph.value_info):
+        if graph.defines(value.name):
+            _number(value, graph.info_of(value.name))
+
+
+def _number(value: ValueInfoProto, info: Info) -> None:
+    """Write the numbers that are known into a declared shape in place of names; a shape that is missing is added."""
+    if not info.is_tensor or info.shape is None or value.type.WhichOneof("value") != "tensor_type":
+        return
+    if not value.type.tensor_type.HasField("shape"):
+        value.type.tensor_type.shape.CopyFrom(value_info(value.name, info).type.tensor_type.shape)
+    dims = value.type.tensor_type.shape.dim
+    for dim, known in zip(dims, info.shape, strict=False) if len(dims) == len(info.shape) else ():
+        if isinstance(known, int) and not dim.HasField("dim_value"):
+            dim.dim_value = known
+
+
 def _sizes(name: str, given: int | Sequence[int]) -> list[int]:
     """One size or several as a list."""
     sizes: list[object] = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -192,6 +215,7 @@ def _declare(graph: Graph, proto: GraphProto) -> None:
         info = graph.info_of(value.name)
         if not value.HasField("type") and info.dtype:
             value.CopyFrom(value_info(value.name, info))
+        _number(value, info)
     del proto.value_info[:]
     for node, written in zip(graph.nodes, proto.node, strict=True):
         for name in filter(None, node.output):
@@ -236,6 +260,7 @@ class Preparation:
         """
         if self.fix:
             fix_sizes(proto, self.fix)
+            number_outputs(proto, base_dir)
         keep_outputs(proto, self.keep_outputs, base_dir)
         drop_outputs(proto, self.drop_outputs)
         rename_ports(proto, self.rename)

@@ -1,5 +1,6 @@
 """The judge: runs the optimized model on the values of the original, compares, and weighs the differences."""
 
+import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ _DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+_LOGGER = logging.getLogger("xoptim")
 _OVERFLOWING: Final = ("wide", "far", "level", "branches")
 """Sources of values so large that results may overflow, which depends on the order of operations."""
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
@@ -235,8 +237,8 @@ class Judge:
                 run = reference.runs[index]
                 found = arbiter.findings(run, candidate.run(run.feeds), reference.outputs, self._rules_of(run))
                 self._settle(index, found)
-        except (LoadError, RunError, MemoryError):  # kernels for double are missing, or memory: the usual rule decides
-            return
+        except Exception as error:  # what cannot run in double (kernels, weights or memory are missing) is judged as usual
+            _LOGGER.debug("not run in 64-bit floats: %s", error)
 
     def _doubtful(self, reference: Reference) -> list[int]:
         """The runs to repeat in double: those that break the rule, the cheapest with a difference, and the most different."""

@@ -11,10 +11,13 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
-from xoptim.facts.protos import copy_fields, is_external
+from xoptim.facts.errors import XoptimError
+from xoptim.facts.protos import copy_fields, every_node, is_external
 from xoptim.graph import load
-from xoptim.graph.data_file import refer
+from xoptim.graph.data_file import refer, settle_locations, stored_tensors
 from xoptim.graph.forms import BEGINNING, text_form
+from xoptim.graph.names import repeated
+from xoptim.graph.stored import is_unsettled
 
 ModelLike: TypeAlias = "onnx.ModelProto | str | os.PathLike[str]"
 
@@ -86,3 +89,29 @@ def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelP
         else:
             copy.graph.initializer.add().CopyFrom(tensor)
     return copy
+
+
+def loadable_copy(model: ModelLike, base_dir: Path | None) -> tuple[onnx.ModelProto, Path | None] | None:
+    """A copy of a model that onnxruntime refused, and its folder; ``None`` when the copy would be the same.
+
+    Equal names of nodes differ in it, and external data is where this system finds it.
+    """
+    try:
+        proto, folder = read_proto(model, base_dir)
+        names = repeated([node.name for node in _nodes(proto)])
+        if not names and not any(is_unsettled(tensor, folder) for tensor in stored_tensors(proto)):
+            return None
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        settle_locations(copy, folder)
+    except (XoptimError, OSError, ValueError, TypeError):
+        return None
+    nodes = _nodes(copy)
+    for index, name in names.items():
+        nodes[index].name = name
+    return copy, folder
+
+
+def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    parts = (model.graph.node, *(function.node for function in model.functions))
+    return [node for part in parts for node in every_node(part)]

@@ -92,7 +92,10 @@ class Search:
         if not found and not feeding.random:
             raise failures[0]
         if not found:
-            raise RunError(f"it ran with none of {len(failures)} random feeds; the first error: {failures[0]}")
+            raise RunError(
+                f"it ran with none of {len(failures)} random feeds; give values that it accepts with --feeds FILE.npz; "
+                f"the first error: {failures[0]}"
+            )
         if found[0].sizes != preferred:
             found[0] = replace(found[0], refused=preferred or {})
         for _ in range(len(found), feeding.wanted):

@@ -23,7 +23,16 @@ from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
 from xoptim.system.threads import Call, NotEndingError
 from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError, RunStoppedError
-from xoptim.validate.protos import ModelLike, initializer_bytes, is_text, large_tensors, light_copy, read_proto, tensor_array
+from xoptim.validate.protos import (
+    ModelLike,
+    initializer_bytes,
+    is_text,
+    large_tensors,
+    light_copy,
+    loadable_copy,
+    read_proto,
+    tensor_array,
+)
 
 ort = lazy_module("onnxruntime")
 EXTENSIONS: Final = "onnxruntime-extensions"
@@ -171,8 +180,7 @@ class Session:
         self._run_limit = settings.run_limit
         self._kept: list[Any] = []  # onnxruntime reads arrays in place
         try:
-            options = session_options(settings)
-            self._session = inference_session(self._source(model, options, base_dir, weights or {}), options, settings)
+            self._session = self._open(model, settings, base_dir, weights or {})
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
         missing = set(providers) - set(self._session.get_providers())
@@ -186,6 +194,20 @@ class Session:
         self._device = "cuda" if CUDA in providers else "cpu"
         wanted = settings.io_binding if settings.io_binding is not None else self._device != "cpu"
         self._bound = wanted and all(_is_numeric(port.type) for port in (*self.inputs, *self.outputs))
+
+    def _open(
+        self, model: ModelLike, settings: SessionSettings, base_dir: Path | None, weights: Mapping[str, np.ndarray]
+    ) -> Any:
+        """A session of onnxruntime; raises what that raises, unless a copy loads that differs in names only."""
+        options = session_options(settings)
+        try:
+            return inference_session(self._source(model, options, base_dir, weights), options, settings)
+        except Exception:  # onnxruntime has no common base class
+            found = loadable_copy(model, base_dir)
+            if found is None:
+                raise
+        options = session_options(settings)
+        return inference_session(self._source(found[0], options, found[1], weights), options, settings)
 
     def _source(self, model: ModelLike, options: Any, base_dir: Path | None, weights: Mapping[str, np.ndarray]) -> str | bytes:
         """The path or bytes for onnxruntime; large weights are passed outside the protobuf."""

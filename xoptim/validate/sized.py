@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import onnx
@@ -16,22 +14,8 @@ from xoptim.facts.protos import fed_inputs
 from xoptim.facts.shapes import Info
 from xoptim.graph.graph import Graph
 from xoptim.graph.load import load_model
+from xoptim.graph.propagate import quietly
 from xoptim.validate.dims import input_specs, names_in, size_of
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Silence warnings about a model that the engine has reported already, or does not process."""
-    logger = logging.getLogger("xoptim")
-    logger.addFilter(_nothing)
-    try:
-        yield
-    finally:
-        logger.removeFilter(_nothing)
-
-
-def _nothing(_: logging.LogRecord) -> bool:
-    return False
 
 
 class SizedModel:

@@ -20,6 +20,7 @@ from xoptim.facts.protos import fed_inputs, proto_reads
 from xoptim.facts.shapes import Info
 from xoptim.graph.assumed import assumed_of, check_fit, fitting, noted, option_of, unused, unused_text
 from xoptim.graph.load import load_model
+from xoptim.graph.propagate import quietly
 from xoptim.system.machine import available_memory
 from xoptim.validate.errors import ChoiceError, FeedError, LoadError, RunError
 from xoptim.validate.judge import Judge, compare_signatures, hollow_outputs, hollow_reason, judge
@@ -29,7 +30,7 @@ from xoptim.validate.reference import Reference, read_original, run_reference
 from xoptim.validate.report import RunReport, ValidationReport, rounding_note
 from xoptim.validate.runs import ReferenceRun, RunPlan, planned_batches, run_plan
 from xoptim.validate.session import Port, Session, Value
-from xoptim.validate.sized import SizedModel, quietly
+from xoptim.validate.sized import SizedModel
 from xoptim.validate.work import COPIES, MemoryNeed, fits_into_memory, is_mapped, size_text
 
 _LEAST_IR_VERSION = 4  # before, initializers had to be inputs too

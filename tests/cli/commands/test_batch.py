@@ -154,7 +154,7 @@ def test_signals(xopt: Xopt, number: signal.Signals, code: int) -> None:
         while not Path("in/b.runs").exists():
             time.sleep(0.02)
         batch.send_signal(number)
-        _, error = batch.communicate(timeout=60)
+        _, error = batch.communicate(timeout=300)
     assert batch.returncode == code
     if number != signal.SIGKILL:
         word = "interrupted" if number == signal.SIGINT else "terminated"

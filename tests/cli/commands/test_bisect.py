@@ -63,13 +63,14 @@ def test_each_rewrite_without_the_comparison_at_the_end(xopt: Xopt) -> None:
     assert types_in("model.opt.onnx") == ["Exp", "Relu", "Sin", "Abs"]
 
 
-@pytest.mark.parametrize("opset", ["14", "newest"])
-def test_a_model_that_is_raised_first(xopt: Xopt, opset: str) -> None:
+@pytest.mark.parametrize(("opset", "flattened"), [("14", 1), ("newest", 0)])
+def test_a_model_that_is_raised_first(xopt: Xopt, opset: str, flattened: int) -> None:
+    """`newest` stops before the set in which a Softmax over several axes needs further nodes."""
     write(MODEL.replace("e = Sin(d)", "g = Sin(d) e = Softmax <axis = 0> (g)"), opset=11)
     outcome = xopt("model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
     assert outcome.code == 0
     assert "it is left out" in outcome.err
-    assert types_in("model.opt.onnx").count("Flatten") == 1
+    assert types_in("model.opt.onnx").count("Flatten") == flattened
     outcome = xopt("bisect", "model.onnx", "--patterns", "default+WrongRelu", "--opset", opset)
     assert outcome.code == 1
     assert outcome.out.startswith("pattern WrongRelu at ")

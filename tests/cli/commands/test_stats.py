@@ -1,7 +1,10 @@
 """``xopt stats``."""
 
+import onnx
+
 from tests.blocks.test_outlining import LAYER, chain
 from tests.cli.command import RELU, TRANSPOSES, Xopt, files, write
+from tests.graph.test_stored_locations import model
 
 
 def test_stats(xopt: Xopt) -> None:
@@ -89,3 +92,17 @@ def test_stats_of_unknown_ranks(xopt: Xopt) -> None:
     write("agraph (x, float[] z) => (float[2,n] y) { y = acme.Mix(x, z) }", domains={"acme": 2})
     stats = xopt("stats", "model.onnx", "--json").json
     assert (stats["inputs"], stats["outputs"]) == ({"x": "?", "z": "float[...]"}, {"y": "float[2, ?]"})
+
+
+def test_stats_and_infer_without_the_weights(xopt: Xopt) -> None:
+    write(model("w.bin"))
+    outcome = xopt("stats", "model.onnx")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert ["parameters", "4"] in [line.split() for line in outcome.out.splitlines()]
+    outcome = xopt("infer", "model.onnx", "-o", "new.onnx")
+    assert (outcome.code, outcome.out) == (0, "2 of 2 results: new.onnx\n")
+    assert outcome.warnings == ["the file of weights is missing: the written model refers to it too"]
+    assert files() == {"model.onnx", "new.onnx"}
+    (tensor,) = onnx.load("new.onnx", load_external_data=False).graph.initializer
+    assert (tensor.name, tensor.external_data[0].value) == ("w", "w.bin")
+    assert xopt("model.onnx").error.endswith("is missing; put it beside the model")
