@@ -31,7 +31,7 @@ Send: TypeAlias = Callable[..., None]
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
-_NARROW = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8))
+_NARROW = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8, TensorProto.INT4, TensorProto.UINT4))
 _MANY = 1024
 """This many numbers of fewer bits are not stored in more bits; `Float16Weights` and `Int8Weights` make no fewer."""
 _AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))

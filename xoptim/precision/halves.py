@@ -23,6 +23,7 @@ from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.ports import fitting, with_half_ports
 from xoptim.precision.products import Product, rewritten, round_products
 from xoptim.precision.samples import samples_for
+from xoptim.precision.storing import Weights
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import Probe, Ranges
 from xoptim.validate.errors import ChoiceError
@@ -71,7 +72,8 @@ def best_in_halves(
     products = [Product(name, node.name, found[name], node.op_type, (0, 0)) for node in nodes if (name := first_result(node))]
     trial = Trial(model, {}, folder, samples, precision.metric, settings)
     trial.finish()  # no choice is tried by switches
-    result = Sensitivity(model, folder, patterns, products, samples, observed, precision.goal, (), trial)
+    weights = Weights(model, folder, ())
+    result = Sensitivity(model, folder, patterns, products, samples, observed, precision.goal, (), trial, weights)
     rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
     if precision.io_types == "float16":
         return result, with_half_ports(rounded), applied

@@ -9,8 +9,10 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, files, write
 from tests.precision.models import convolutions, images, network, words
+from xoptim.precision.lowering import Lowered
 
-SIZE = ("--for", "size", "--tolerance", "20%")
+SIZE = ("--tolerance", "20%")
+pytestmark = pytest.mark.usefixtures("faster")
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
     assert (outcome.code, outcome.err) == (0, "")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
-    assert line.startswith("precision   int8: 6 of 6 products, error ")
+    assert line.startswith("precision   int8: 6 of 6 operators quantized, error ")
     assert line.endswith("of at most 20.00% (largest, 3 samples, 1 of them held out)")
     assert "with the rounded numbers, integers compute the same as floats: equal: 1 output" in outcome.out
     assert "random values" not in outcome.out
@@ -54,7 +56,7 @@ def test_random_values_are_no_evidence(xopt: Xopt) -> None:
 
 
 def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.5)
+    monkeypatch.setattr(Lowered, "fault", "the error is 50.00%, more than the tolerance of 20.00%")
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
     assert outcome.code == 1
@@ -111,7 +113,6 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
             ("--precision", "int8", "--only-if-faster"),
             "--only-if-faster has no effect with --precision",
         ),
-        (("--precision", "int8"), "nothing can be rounded to int8: no product has constant weights of 32-bit floats"),
         (("--precision", "int8", "--feeds", "empty"), "no .npz file in 'empty'; write one for each sample with numpy.savez"),
     ],
 )
@@ -130,7 +131,7 @@ def test_convolutions_need_samples(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", "samples", "--calibration", "entropy")
     assert (outcome.code, outcome.err) == (0, "")
     assert "in floats" not in outcome.out
-    assert "int8: 4 of 4 products" in outcome.out
+    assert "int8: 4 of 4 operators quantized" in outcome.out
 
 
 def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
@@ -139,7 +140,7 @@ def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
     outcome = xopt("model.onnx", *half, "--io-types", "float16")
     assert (outcome.code, outcome.err) == (0, "")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
-    assert line.startswith("precision   float16: 10 of 10 operators, error 0.")
+    assert line.startswith("precision   float16: 10 of 10 operators quantized, error 0.")
     assert "with the rounded numbers, operators of 16 bits compute the same as floats: equal" in outcome.out
     graph = onnx.load("model.opt.onnx").graph
     assert [port.type.tensor_type.elem_type for port in (*graph.input, *graph.output)] == [7, 10]
