@@ -292,16 +292,16 @@ def test_nothing_is_written_beyond_the_tolerance(tmp_path: Path, monkeypatch: py
 def test_rows_that_differ_have_scales_of_their_own(tmp_path: Path) -> None:
     """One scale for all leaves no digits to small rows, which count as much as the large one after the normalization."""
     model = parse(
-        "agraph (float[n,32] x) => (float[n,32] y) <float[32,32] w, float[32] s> "
+        "agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w, float[64] s> "
         "{ m = MatMul(x, w) y = LayerNormalization(m, s) }"
     )
     rng = np.random.default_rng(0)
-    numbers = {"w": rng.standard_normal((32, 32)), "s": np.ones(32)}
+    numbers = {"w": rng.standard_normal((64, 64)), "s": np.ones(64)}
     model.graph.ClearField("initializer")
     model.graph.initializer.extend(
         onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in numbers.items()
     )
-    values = (rng.standard_normal((2, 8, 32)) * np.array([1000, *[1] * 7])[:, None]).astype(np.float32)
+    values = (rng.standard_normal((2, 8, 64)) * np.array([1000, *[1] * 7])[:, None]).astype(np.float32)
     found = lowered(model, tolerance=0.05, feeds=[{"x": each} for each in values])
     assert {*found.rounded.values()} == {"Int8Rows"}
     assert not found.fault

@@ -112,9 +112,8 @@ class _Attempts:
     def smallest(self) -> Attempt:
         """The attempt with the smallest file."""
         best = self._within(self._every, "size")
-        others: list[Callable[[], Attempt]] = [partial(self._within, self._found.stored, "size")]
-        if not self._is_least(best):
-            others += [self._in_halves, *(partial(self._saving_time, each) for each in self._faster())]
+        others: list[Callable[[], Attempt]] = [partial(self._within, self._found.stored, "size"), self._in_halves]
+        others += [partial(self._saving_time, each) for each in self._faster()]
         for other in others:
             attempt = other()
             best = min(best, attempt, key=lambda each: each.size)
@@ -191,12 +190,3 @@ class _Attempts:
         model = rewritten(Source(rounded, found.folder), replace(self._options, on_application=None))
         error = max(found.trial.error_of(model, found.folder), CERTAIN * expected_error(taken))
         return Attempt(rounded, applied, rounded if done else model, error, taken, size_of(model))
-
-    def _is_least(self, attempt: Attempt) -> bool:
-        """Whether everything has as few bits as it can have."""
-        least = dict[str, float]()
-        for each in self._every:
-            if each.is_choice:
-                least[each.result] = min(least.get(each.result, each.bits), each.bits)
-        taken = {each.result: each.bits for each in attempt.taken}
-        return taken == least

@@ -22,6 +22,7 @@ from xoptim.precision.storing import float32_bytes, large_constants
 from xoptim.validate.errors import ChoiceError, NothingToQuantizeError
 from xoptim.validate.report import ValidationReport
 
+_HALF: Final = 16
 _AFTERWARDS: Final = ("FusedConv",)
 """Patterns that join operators between which numbers may be rounded."""
 
@@ -88,8 +89,9 @@ class Lowered:
     @property
     def are_large_left(self) -> bool:
         """Whether constants that can be stored in fewer bits are left as they were."""
-        stored = {each.weights for each in self.products if each.is_stored}
-        return not stored.isdisjoint(large_constants(self.proof.proto))
+        able = {each.weights for each in self.products if each.is_stored}
+        left = large_constants(self.proof.proto).values()
+        return any(each.name in able and each.bits > _HALF for each in left)
 
     def summary(self) -> str:
         """The choice and its error, in one line."""
