@@ -283,6 +283,8 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
         return
     for report in lowered.structure:
         yield f"            with the rounded numbers, {lowered.computed} compute the same as floats: {report.summary()}"
+    if lowered.inner:
+        yield f"            {lowered.inner}"
     yield from _left(lowered)
     floats = lowered.proof.builder.count_types().get("Conv", 0) if lowered.options.scheme == "int8" else 0
     if lowered.samples.are_random and floats:

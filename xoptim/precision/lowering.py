@@ -42,6 +42,7 @@ class Lowered:
         samples: what it was measured on; none where there was nothing to measure.
         reason: why nothing was quantized; empty where something was.
         seconds: that the search took.
+        inner: which operators of subgraphs stay as they are, and why.
         in_halves: whether operators compute in 16 bits.
         prepared: the proofs of what was done before anything was rounded.
     """
@@ -55,6 +56,7 @@ class Lowered:
     samples: Samples = field(default_factory=lambda: Samples([], are_random=False))
     reason: str = ""
     seconds: float = 0.0
+    inner: str = ""
     in_halves: bool = False
     prepared: Sequence[Proof] = ()
 
@@ -228,6 +230,7 @@ def _quantized(proof: Proof, options: OptimizationOptions, how: ProofOptions, pr
         patterns,
         final,
         found.samples,
+        inner=found.inner,
         in_halves=halves,
         prepared=found.prepared,
     )

@@ -42,6 +42,7 @@ class Sensitivity:
         trial: the session in which choices of products are tried.
         weights: the large constants.
         stored: the forms in which they can be stored, with everything computed in float32; for the goal ``size`` with errors.
+        inner: which operators of subgraphs stay as they are, and why.
     """
 
     model: onnx.ModelProto
@@ -55,6 +56,7 @@ class Sensitivity:
     trial: Trial
     weights: Weights
     stored: Sequence[Product] = ()
+    inner: str = ""
 
     def in_order(self) -> list[Product]:
         """What was measured, that first which saves most for its error."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, files, write
 from tests.precision.models import convolutions, images, network, words
+from tests.precision.test_storing import one_sensitive
 from xoptim.precision.lowering import Lowered
 
 SIZE = ("--tolerance", "20%")
@@ -37,6 +38,40 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     patterns = set(re.findall(r"\w+", outcome.out))
     assert patterns >= {"Int8Operands", "Int8Table", "DequantizeLinearMatMul"}
     assert Path("model.opt.onnx").stat().st_size < 0.35 * Path("model.onnx").stat().st_size
+
+
+def test_nothing_is_quantized(xopt: Xopt) -> None:
+    """The float32 model is written, with the reason."""
+    write(RELU)
+    assert xopt("model.onnx", "-o", "plain.onnx").code == 0
+    for options in (("int8",), ("int4",), ("float16",), ("float16", "--compute", "float16")):
+        outcome = xopt("model.onnx", "--precision", *options)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert "nothing is quantized, the float32 model is the result: nothing can be " in outcome.out
+        assert Path("model.opt.onnx").read_bytes() == Path("plain.onnx").read_bytes()
+
+
+def test_the_time_contains_the_search(xopt: Xopt, samples: Path) -> None:
+    onnx.save(network(layers=1), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("time ")]
+    assert re.search(r", quantizing \d+\.\d\d s, validating ", line)
+    found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json["precision"]
+    assert found["seconds"] > 0
+
+
+def test_bytes_that_stay_in_float32(xopt: Xopt) -> None:
+    """By operator; where the goal is time, the summary names the other goal."""
+    model, feeds = one_sensitive()
+    onnx.save(model, "model.onnx")
+    Path("samples").mkdir()
+    for place, each in enumerate(feeds):
+        np.savez(f"samples/{place}.npz", **each)  # type: ignore[arg-type]
+    for goal, hint in (("speed", "; --for size may leave fewer"), ("size", "")):
+        some = ("--precision", "int4", "--tolerance", "1%", "--feeds", "samples", "--for", goal)
+        outcome = xopt("model.onnx", *some)
+        (line,) = [line.strip() for line in outcome.out.splitlines() if " of constants stay in float32" in line]
+        assert re.fullmatch(rf"[\d.]+ kB of constants stay in float32: MatMul 16\.4 kB(, \w+ [\d.]+ k?B)*{hint}", line)
 
 
 def test_as_json(xopt: Xopt, samples: Path) -> None:
