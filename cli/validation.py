@@ -61,7 +61,7 @@ class Lowering:
     """The options for the number of bits, and for the error that is allowed."""
 
     precision: Scheme | None = option(
-        "Quantize MatMul, Gemm and Conv to 8 bits, or weights to 4 or 16 bits, as far as --tolerance allows.",
+        "Quantize MatMul, Gemm and Conv to 8 bits, or weights to 4 or 16 bits, while --tolerance allows it.",
         type=click.Choice(SCHEMES),
     )
     tolerance: float = option(

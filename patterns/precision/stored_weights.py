@@ -148,14 +148,14 @@ class Int8WeightsPattern(_BlockWeights):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        """Store numbers, and restore them in float32; returns the name of the result."""
+        """Store numbers, and widen them to float32; returns the name of the result."""
         found = rows_to_int8(numbers.reshape(-1, _BLOCK))
         both = store(found.integers, ""), store(found.scales, "scales")
         floats = op.Mul(*(op.Cast(each, to=TensorProto.FLOAT) for each in both))
         return str(op.Reshape(floats, store(np.array(numbers.shape, np.int64), "shape")))
 
     @classmethod
-    def restored(cls, numbers: Array) -> Array:
+    def widened(cls, numbers: Array) -> Array:
         """The float32 numbers that `stored` gives."""
         found = rows_to_int8(numbers.reshape(-1, _BLOCK))
         return (found.integers.astype(np.float32) * found.scales.astype(np.float32)).reshape(numbers.shape)
@@ -179,8 +179,8 @@ class Int4ConstantsPattern(_BlockWeights):
 
     What: stores constant weights in 4 bits, with a scale and a zero point for each 32 numbers, as `Int8Weights` does in 8.
     Everything is computed in 32 bits; results change by about a tenth of the largest one.
-    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, when it loads the model. So those
-    that `Int4Weights` would make slower can be stored in 4 bits, and those of operators that it does not know.
+    Why: weights take 0.15 of the bytes, at no cost in time: onnxruntime computes them once, when it loads the model. So weights
+    that `Int4Weights` would make slower can be stored in 4 bits, and weights of operators that it does not know.
     Refuses when:
     1. the weights are not a constant of 32-bit floats with 1024 numbers or more, in whole blocks of 32.
     2. a number is not finite, or too large.
@@ -193,7 +193,7 @@ class Int4ConstantsPattern(_BlockWeights):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        """Store numbers, and restore them in float32; returns the name of the result."""
+        """Store numbers, and widen them to float32; returns the name of the result."""
         found = rows_to_int4(numbers.reshape(-1, _BLOCK))
         integers, zeros = (each.astype(ml_dtypes.uint4) for each in (found.integers, found.zeros))
         parts = store(integers, ""), store(zeros, "zeros"), store(found.scales, "scales")
@@ -201,7 +201,7 @@ class Int4ConstantsPattern(_BlockWeights):
         return str(op.Reshape(op.Mul(op.Sub(wide, zero), scale), store(np.array(numbers.shape, np.int64), "shape")))
 
     @classmethod
-    def restored(cls, numbers: Array) -> Array:
+    def widened(cls, numbers: Array) -> Array:
         """The float32 numbers that `stored` gives."""
         found = rows_to_int4(numbers.reshape(-1, _BLOCK))
         steps = found.integers.astype(np.float32) - found.zeros.astype(np.float32)
@@ -242,11 +242,11 @@ class _HalfWeights(_StoredWeights):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[Array, str], str], numbers: Array) -> str:
-        """Store numbers, and restore them in float32; returns the name of the result."""
+        """Store numbers, and widen them to float32; returns the name of the result."""
         return str(op.Cast(store(numbers.astype(cls.dtype), ""), to=TensorProto.FLOAT))
 
     @classmethod
-    def restored(cls, numbers: Array) -> Array:
+    def widened(cls, numbers: Array) -> Array:
         """The float32 numbers that `stored` gives."""
         return numbers.astype(cls.dtype).astype(np.float32)
 

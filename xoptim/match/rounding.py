@@ -105,7 +105,7 @@ class StoringPattern(RoundingPattern):
 
     @classmethod
     def stored(cls, op: Any, store: Callable[[np.ndarray[Any, Any], str], str], numbers: np.ndarray[Any, Any]) -> str:
-        """Store numbers, and restore them in float32; returns the name of the result.
+        """Store numbers, and widen them to float32; returns the name of the result.
 
         Args:
             op: makes nodes, as ``op.Cast(x, to=1)``.
@@ -115,7 +115,7 @@ class StoringPattern(RoundingPattern):
         raise NotImplementedError
 
     @classmethod
-    def restored(cls, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def widened(cls, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The float32 numbers that `stored` gives."""
         raise NotImplementedError
 

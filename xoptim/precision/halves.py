@@ -56,8 +56,7 @@ def best_in_halves(
         Where a GPU is at hand and does not compute faster in 16 bits, nothing is rounded.
 
     Raises:
-        ChoiceError: values do not fit the model.
-        NothingToQuantizeError: no operator can compute in 16 bits.
+        ChoiceError, NothingToQuantizeError: values do not fit the model, or no operator can compute in 16 bits.
         RunError, LoadError, FeedError: the model does not run.
     """
     patterns, folder = rounding_patterns(HALVES), proof.base_dir
@@ -72,22 +71,28 @@ def best_in_halves(
     _, found = round_products(model, folder, patterns, None, KERNELS, observed)
     nodes = [node for node in model.graph.node if first_result(node) in found]
     chosen = region(model, nodes, work)
-    inner = inner_work(model, found, work)
+    inner, no_weights = inner_work(model, found, work), Weights(model, folder, ())
     if not chosen:
         raise NothingToQuantizeError(inner or _NOTHING)
     products = [Product(name, node.name, found[name], node.op_type, (0, 0)) for node in nodes if (name := first_result(node))]
     trial = Trial(model, {}, folder, samples, precision.metric, settings)
     trial.finish()  # no choice is tried by switches
-    weights = Weights(model, folder, ())
-    result = Sensitivity(model, folder, patterns, products, samples, observed, precision.goal, (), trial, weights, inner=inner)
+    result = Sensitivity(
+        model, folder, patterns, products, samples, observed, precision.goal, (), trial, no_weights, inner=inner
+    )
     rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
     if precision.io_types == "float16":
         return result, with_half_ports(rounded), applied
-    if precision.goal == "speed" and any(short_name(provider) == KERNELS for provider in how.checks.providers):
-        computed = rewritten(Source(rounded, folder), replace(options, on_application=None))
-        if fastest(result, [Attempt(rounded, applied, computed)], settings) is None:
-            return result, model, {}
+    is_timed = precision.goal == "speed" and any(short_name(provider) == KERNELS for provider in how.checks.providers)
+    if is_timed and not _is_faster(result, Attempt(rounded, applied, rounded), options, settings):
+        return result, model, {}
     return result, rounded, applied
+
+
+def _is_faster(found: Sensitivity, rounded: Attempt, options: OptimizationOptions, settings: SessionSettings) -> bool:
+    """Whether a rounded model that computes in 16 bits is faster than the float32 model."""
+    computed = rewritten(Source(rounded.model, found.folder), replace(options, on_application=None))
+    return fastest(found, [replace(rounded, model=computed)], settings) is not None
 
 
 def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[str]) -> str:

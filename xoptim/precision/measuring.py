@@ -59,7 +59,7 @@ class Sensitivity:
     inner: str = ""
 
     def in_order(self) -> list[Product]:
-        """What was measured, that first which saves most for its error."""
+        """The products and constants that were measured; the first saves most for its error."""
         measured = [*self.products, *(self.stored if self.goal == "size" else ())]
         return sorted((each for each in measured if each.is_choice), key=lambda each: each.price(self.goal))
 

@@ -52,9 +52,9 @@ class Constant:
 
 
 def large_constants(model: onnx.ModelProto) -> dict[str, Constant]:
-    """The float32 constants of `FEWEST_STORED` numbers or more, and those of 16 bits that a Cast widens, by name.
+    """The float32 constants of `FEWEST_STORED` numbers or more, and constants of 16 bits that a Cast widens, by name.
 
-    Those of all graphs are found, but for what the caller may override, for outputs, and for scales of integers.
+    All graphs are searched. What the caller may override, outputs, and scales of integers are left out.
     """
     graphs = [model.graph, *inner_graphs(model.graph.node)]
     readers: dict[str, list[onnx.NodeProto]] = {}
@@ -151,7 +151,7 @@ class Weights:
         return found
 
     def _overhead(self, name: str, pattern: type[StoringPattern]) -> int:
-        """Bytes of the nodes that restore a constant."""
+        """Bytes of the nodes that widen a constant."""
         numbers, writer = np.ones(FEWEST_STORED, np.float32), _Writer(onnx.ModelProto(), name, Names())
         return writer.written(pattern, numbers) - round(pattern.width * FEWEST_STORED / 8)
 
@@ -163,12 +163,12 @@ class Weights:
         """
         wanted = dict.fromkeys(forms.items())
         wanted |= {(name, ""): None for name, each in self._constants.items() if each.bits < 32 and name not in forms}
-        self._kept = {form: self._kept[form] if form in self._kept else self._restored(*form) for form in wanted}
+        self._kept = {form: self._kept[form] if form in self._kept else self._widened(*form) for form in wanted}
         return {name: array for (name, _), array in self._kept.items()}
 
-    def _restored(self, name: str, pattern: str) -> np.ndarray:
+    def _widened(self, name: str, pattern: str) -> np.ndarray:
         numbers = self._constants[name].numbers(self._folder)
-        return self._patterns[pattern].restored(numbers) if pattern else numbers
+        return self._patterns[pattern].widened(numbers) if pattern else numbers
 
     def open(self, model: onnx.ModelProto) -> None:
         """Let a session of the model, or of a copy with further nodes, be fed with other numbers of the constants; in place."""
@@ -222,7 +222,7 @@ class _Writer:
         self._tensors: list[onnx.TensorProto] = []
 
     def write(self, pattern: type[StoringPattern], numbers: np.ndarray) -> None:
-        """Store the numbers, and give what restores them the name of the constant."""
+        """Store the numbers, and give what widens them the name of the constant."""
         home = self._removed()
         pattern.stored(self, self._store, numbers)
         home.initializer.extend(self._tensors)
