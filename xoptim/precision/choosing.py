@@ -42,7 +42,7 @@ def choose(
     """
     every = products if along is None else along
     part = CERTAIN if goal == "speed" else 1.0
-    ranked = _in_order((each for each in products if each.is_choice), goal)
+    ranked = _in_order((each for each in products if each.is_choice and each.saved(goal) > 0), goal)
 
     def error(chosen: Sequence[Product], places: range) -> float:
         both = [*base, *chosen]

@@ -114,7 +114,8 @@ class Lowered:
         fast = with_followers((each for each in worthwhile(self._able) if each.is_choice), self._able)
         is_timed = self.options.goal == "speed" and not self.in_halves
         slow = len(left - fast.keys()) if is_timed else 0
-        causes = {"not faster here": slow, "for their error": len(left) - slow}
+        error = "for their error" if is_timed else "for their error or bytes"
+        causes = {"not faster here": slow, error: len(left) - slow}
         counts = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
         why = f" (in float32: {counts})" if counts else ""
         if self.in_halves and left:

@@ -107,8 +107,9 @@ class Product:
             before: a form of the same product that is there already, with a smaller error: the price of this one instead.
         """
         error, saved = (before.alone**2, before.saved(goal)) if before else (0.0, 0.0)
+        gain = self.saved(goal) - saved
         is_last = goal == "speed" and (self.is_stored or self.op_type == "Gather")
-        return is_last, (self.alone**2 - error) / (self.saved(goal) - saved), self.result
+        return is_last, (self.alone**2 - error) / gain if gain > 0 else math.inf, self.result
 
     def texts(self) -> dict[str, str]:
         """The product as a row of a table."""
