@@ -200,6 +200,8 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
     size = "" if summary.bytes_after is None else f" → {bytes_text(summary.bytes_after)}"
     console.print(f"size        {bytes_text(summary.bytes_before)}{size}")
     times = {"loading": summary.proof.load_seconds, "optimizing": summary.proof.optimize_seconds}
+    if summary.lowered is not None:
+        times["quantizing"] = summary.lowered.seconds
     if summary.proof.reports:
         times["validating"] = summary.proof.validate_seconds
     console.print(f"time        {', '.join(f'{step} {seconds:.2f} s' for step, seconds in times.items())}", highlight=False)
@@ -279,15 +281,31 @@ def _hints(summary: Summary, *, verbose: bool) -> Iterator[str]:
 
 
 def precision_lines(lowered: Lowered) -> Iterator[str]:
-    """The lines about fewer bits: the choice, its error, the proof."""
+    """The lines about quantization: the choice, its error, its verification, and what is left in float32."""
     yield f"precision   {lowered.summary()}"
+    if lowered.reason:
+        return
     for report in lowered.structure:
         yield f"            with the rounded numbers, {lowered.computed} compute the same as floats: {report.summary()}"
+    if lowered.inner:
+        yield f"            {lowered.inner}"
+    yield from _left(lowered)
     floats = lowered.proof.builder.count_types().get("Conv", 0) if lowered.options.scheme == "int8" else 0
     if lowered.samples.are_random and floats:
         yield f"            {floats} Conv in floats: only samples tell the ranges of what they read"
     if lowered.samples.are_random:
         yield "            random values say little about yours: give some with --feeds FILE.npz or a folder of them"
+
+
+def _left(lowered: Lowered) -> Iterator[str]:
+    """The bytes of constants in float32, and what to do where the time kept some of them."""
+    left = lowered.float32_bytes
+    if not left:
+        return
+    texts = [f"{op_type} {bytes_text(size)}" for op_type, size in [*left.items()][:_SHOWN]]
+    texts += [f"{len(left) - _SHOWN} more"] if len(left) > _SHOWN else []
+    hint = "; --for size may leave fewer" if lowered.options.goal == "speed" and lowered.are_large_left else ""
+    yield f"            {bytes_text(sum(left.values()))} of constants stay in float32: {', '.join(texts)}{hint}"
 
 
 def _them(names: tuple[str, ...]) -> str:

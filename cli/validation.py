@@ -62,7 +62,7 @@ class Lowering:
     """The options for the number of bits, and for the error that is allowed."""
 
     precision: Scheme | None = option(
-        "Round products and convolutions to 8 bits, or weights of products to 4 bits, as many as --tolerance allows.",
+        "Quantize MatMul, Gemm and Conv to 8 bits, or weights to 4 or 16 bits, while --tolerance allows it.",
         type=click.Choice(SCHEMES),
     )
     tolerance: float = option(
@@ -70,7 +70,7 @@ class Lowering:
     )
     metric: Metric = metric_option()
     goal: Goal = option(
-        "Leave products alone that fewer bits do not make faster here, or make the smallest file.",
+        "Compute with fewer bits only what is faster here, or make the smallest file.",
         "--for",
         type=click.Choice(("speed", "size")),
         default="speed",

@@ -87,6 +87,15 @@ def _even_runs() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything with fewer bits is taken for faster, whatever it takes here."""
+    monkeypatch.setattr("xoptim.precision.attempts.worthwhile", lambda products, _: list(products))
+    monkeypatch.setattr(
+        "xoptim.precision.attempts.fastest", lambda _, made, __: next((each for each in made if each.patterns), None)
+    )
+
+
 LEFT_OUT = pytest.StashKey[int]()
 """Number of slow tests that the options leave out."""
 

@@ -88,9 +88,28 @@ def columns_to_int8(weights: Array, least: Array | float = 0.0) -> Rounded:
 def rows_to_int8(weights: Array) -> Rounded:
     """Round a matrix of finite 32-bit floats to 8 bits, with a scale for each row, which bfloat16 holds: of shape (rows, 1)."""
     least = np.abs(weights).max(axis=1, initial=0) / np.float32(INT8_ENDS[1])
-    upper = (least.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)).view(np.float32)  # rounded up
-    found = columns_to_int8(weights.T, upper)
+    found = columns_to_int8(weights.T, _rounded_up(least))
     return Rounded(np.ascontiguousarray(found.integers.T), found.scales[:, None].astype(ml_dtypes.bfloat16))
+
+
+def rows_to_int4(weights: Array) -> Blocks:
+    """Round a matrix of finite 32-bit floats to 4 bits, with a scale, which bfloat16 holds, and a zero point for each row.
+
+    Scales and zero points have the shape (rows, 1).
+    """
+    low, high = weights.min(axis=1, initial=0), weights.max(axis=1, initial=0)
+    scales = _rounded_up((high - low) / np.float32(15))
+    scales[scales < np.finfo(np.float32).tiny] = 1  # a row of zeros
+    scales = scales[:, None]
+    zeros = np.clip(np.rint(-low[:, None] / scales), 0, 15)
+    integers = np.clip(np.rint(weights / scales) + zeros, 0, 15)
+    return Blocks(integers.astype(np.uint8), scales.astype(ml_dtypes.bfloat16), zeros.astype(np.uint8))
+
+
+def _rounded_up(numbers: Array) -> Array:
+    """Positive 32-bit floats, rounded up to numbers that bfloat16 holds."""
+    upper: Array = (numbers.view(np.uint32) + np.uint32(0xFFFF) >> np.uint32(16) << np.uint32(16)).view(np.float32)
+    return upper
 
 
 def blocks_to_int4(weights: Array, block: int) -> Blocks:

@@ -28,7 +28,7 @@ class Int4TablePattern(_RoundedTable):
     """
 
     bits = 4
-    width = 4
+    width = 5.125
     min_opset = 11
     produces = ("com.microsoft",)
     tags = ("int4", "onnxruntime", "extra")

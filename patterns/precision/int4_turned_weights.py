@@ -26,7 +26,7 @@ class Int4TurnedWeightsPattern(_RoundedProduct):
     """
 
     bits = 4
-    width = 4
+    width = 5.125
     min_opset = 21
     before = ("Int4Weights",)
     produces = ("com.microsoft",)

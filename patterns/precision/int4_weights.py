@@ -25,7 +25,7 @@ class Int4WeightsPattern(_RoundedProduct):
     """
 
     bits = 4
-    width = 4
+    width = 5.125
     min_opset = 21
     tags = ("int4", "extra")
     integers = (TensorProto.UINT4,)

@@ -21,10 +21,9 @@ def test_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(ROOT / "examples" / "models" / "tiny_bert.onnx", "model.onnx")
     first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert "tolerance=0.01)" in first
-    first = first.replace("tolerance=0.01)", 'tolerance=0.01, goal="size")')  # eight bits do not make a tiny model faster
     names: dict[str, onnx.ModelProto] = {}
     exec(compile(first, str(PAGE), "exec"), names)  # the page is ours
-    assert "MatMulInteger" in {node.op_type for node in names["smaller"].graph.node}
+    assert names["smaller"].ByteSize() < 0.5 * onnx.load("model.onnx").ByteSize()
     assert verify("model.onnx", names["smaller"], atol=0.1, rtol=0).ok
     exec(compile(second, str(PAGE), "exec"), names)
     assert len(onnx.load("smaller.onnx").graph.node) < len(onnx.load("model.onnx").graph.node) / 2

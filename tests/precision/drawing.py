@@ -18,7 +18,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.protos import every_node
 from xoptim.match.rounding import Observed
 from xoptim.optimizing.builder import GraphBuilder
-from xoptim.precision.measuring import integer_patterns, rounding_patterns
+from xoptim.precision.measuring import integer_patterns, rounding_patterns, storing_patterns
 from xoptim.precision.metrics import error
 from xoptim.precision.options import HALVES
 from xoptim.precision.products import round_products
@@ -368,7 +368,8 @@ def fault(seed: int, kind: str) -> str:
     except RunError:  # a window that is larger than the image
         return ""
     provider, rtol, atol = ("cuda", _HALF, _LEAST) if scheme == HALVES else ("cpu", None, None)
-    patterns = [cls for cls in rounding_patterns(scheme, "onnxruntime") if cls.is_alternative or kind != "rows"]
+    rounding = rounding_patterns(scheme, "onnxruntime") or storing_patterns(scheme)
+    patterns = [cls for cls in rounding if cls.is_alternative or kind != "rows"]
     rounded, found = round_products(model, None, patterns, None, provider, observed)
     check = EachCheck(rounded, ValidationOptions(feeds=feeds, rtol=rtol, atol=atol))
     options = OptimizationOptions(patterns=["default", *integer_patterns(scheme)], provider=provider, on_application=check)

@@ -47,11 +47,11 @@ def convolutions(opset: int = 17) -> onnx.ModelProto:
         return numpy_helper.from_array((rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32))
 
     weights = {
-        "k0": drawn(16, 3, 3, 3),
-        "b0": drawn(16),
-        "k1": drawn(16, 16, 3, 3),
-        "k2": drawn(32, 16, 1, 1),
-        "w": drawn(10, 32),
+        "k0": drawn(64, 3, 3, 3),
+        "b0": drawn(64),
+        "k1": drawn(64, 64, 3, 3),
+        "k2": drawn(128, 64, 1, 1),
+        "w": drawn(10, 128),
     }
     for name, tensor in weights.items():
         tensor.name = name

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xoptim.precision.choosing import cheapest, choose
+from xoptim.precision.options import Goal
 from xoptim.precision.products import Product, with_followers
 from xoptim.precision.samples import Samples
 from xoptim.precision.trial import Trial
@@ -32,10 +33,10 @@ def chosen(alone: Mapping[str, float], tolerance: float, *, factor: float = 1.0,
     return "".join(each.result for each in choice(products, tolerance, factor))
 
 
-def choice(products: Sequence[Product], tolerance: float, factor: float = 1.0) -> list[Product]:
+def choice(products: Sequence[Product], tolerance: float, factor: float = 1.0, goal: Goal = "speed") -> list[Product]:
     """The products that are chosen, with two samples."""
     samples = Samples([{}, {}], are_random=False)
-    return choose(cast(Trial, Errors(products, factor)), products, samples, tolerance, "speed")
+    return choose(cast(Trial, Errors(products, factor)), products, samples, tolerance, goal)
 
 
 def two_forms(name: str, fast: float, precise: float) -> list[Product]:
@@ -77,6 +78,30 @@ def test_a_choice_whose_errors_cancel_by_chance_is_not_taken() -> None:
     ]
     found = choose(cast(Trial, Lucky(products)), products, Samples([{}, {}], are_random=False), 0.04, "speed")
     assert [each.result for each in found] == ["a", "b"]
+
+
+def test_forms_that_save_no_bytes_are_not_taken_for_size() -> None:
+    """The nodes of a small operator may take more bytes than its weights."""
+    products = [
+        Product("a", "a", "P", "MatMul", (16, 16), alone=0.0, bits=40.0),
+        Product("b", "b", "P", "MatMul", (16, 16), alone=0.0, bits=33.0),
+        Product("c", "c", "P", "MatMul", (16, 16), alone=0.01, bits=12.0),
+    ]
+    assert [each.result for each in choice(products, 0.1, goal="size")] == ["c"]
+    assert [each.price("size")[1] for each in products[:2]] == [np.inf, np.inf]
+
+
+def test_what_is_stored_already_counts() -> None:
+    """Constants are stored for what the products that are taken leave of the error."""
+    taken = Product("a", "a", "P", "MatMul", (16, 16), alone=0.03, bits=8)
+    stored = [
+        Product(name, name, "S", "Mul", (16, 16), name, alone=error, bits=16, is_stored=True)
+        for name, error in (("b", 0.02), ("c", 0.035))
+    ]
+    every = [taken, *stored]
+    samples = Samples([{}, {}], are_random=False)
+    found = choose(cast(Trial, Errors(every)), stored, samples, 0.04, "size", [taken], every)
+    assert [each.result for each in found] == ["b"]
 
 
 def test_nothing_fits() -> None:

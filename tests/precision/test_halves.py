@@ -16,7 +16,6 @@ from xoptim.optimizing.proof import ProofOptions, prove
 from xoptim.precision.halves import region
 from xoptim.precision.lowering import Lowered, lower
 from xoptim.precision.options import PrecisionOptions
-from xoptim.validate.errors import ChoiceError
 
 HALF = TensorProto.FLOAT16
 
@@ -155,12 +154,37 @@ def test_regions() -> None:
 def test_wrong_use() -> None:
     sums = parse("agraph (float[n] x, float[n] z) => (float[n] y) { y = Add(x, z) }")
     feeds = {"x": np.ones(2, np.float32), "z": np.ones(2, np.float32)}
-    with pytest.raises(ChoiceError, match="nothing can be computed in 16 bits"):
-        lowered(sums, feeds)
+    found = lowered(sums, feeds)
+    assert (found.rounded, found.fault) == ({}, "")
+    assert "nothing can be computed in 16 bits" in found.summary()
     with pytest.raises(ValueError, match="belong to float16"):
         PrecisionOptions(scheme="int8", compute="float16")
     with pytest.raises(ValueError, match="compute is"):
         PrecisionOptions(scheme="float16", compute="bfloat16")  # type: ignore[arg-type]
+
+
+def in_a_branch(nodes: str) -> onnx.ModelProto:
+    """A model with a MatMul in a branch of an If, whose result ``t`` further nodes may read."""
+    model = parse(f"agraph (float[n,8] x, bool c) => (float[n,8] y) {{ t = Identity(x) {nodes} }}")
+    ends = [onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("a", "b")]
+    branches = [
+        onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["a"])], "else", [], ends[:1]),
+        onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["b"])], "then", [], ends[1:]),
+    ]
+    node = onnx.helper.make_node("If", ["c"], ["t"], else_branch=branches[0], then_branch=branches[1])
+    model.graph.node[0].CopyFrom(node)
+    weights = (np.random.default_rng(0).standard_normal((8, 8)) / 4).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    return model
+
+
+@pytest.mark.parametrize(("nodes", "is_alone"), [("y = Tanh(t)", True), ("y = MatMul(t, w)", False)])
+def test_operators_of_branches_are_named(nodes: str, is_alone: bool) -> None:
+    feeds = {"x": np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32), "c": np.array(True)}
+    found = lowered(in_a_branch(nodes), feeds)
+    assert found.fault == ""
+    assert (found.reason if is_alone else found.inner).startswith("1 MatMul in If in 32 bits, as samples do not show")
+    assert (found.rounded == {}) == is_alone
 
 
 def test_from_python() -> None:

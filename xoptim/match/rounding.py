@@ -1,6 +1,6 @@
 """Patterns that round operands to fewer bits, which changes results by an error that a user allows, or prepare for that."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
@@ -15,6 +15,8 @@ Range: TypeAlias = tuple[float, float]
 """The smallest and the largest number of a tensor."""
 MASK: Final = 1e8
 """Numbers of this size are taken for infinity, as masks have them, where numbers are rounded to 16 bits."""
+FEWEST_STORED: Final = 1024
+"""Constants of fewer numbers stay as they are: folding expands them again."""
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -66,7 +68,7 @@ class RoundingPattern(PatternOptimization):
 
     Class attributes:
         bits: number of bits to which operands are rounded: of integers, or of the fraction of floats.
-        width: number of bits that a weight takes in the file.
+        width: number of bits that a weight takes in the file, with its share of the scales.
         is_alternative: whether it gives products that another pattern of the scheme rounds a second form, with a smaller error.
         time: part of the time of floats that a product takes (docs/payoff.md), by which forms of one product are compared; 1
             where bytes alone are saved.
@@ -75,7 +77,7 @@ class RoundingPattern(PatternOptimization):
     exactness: ClassVar[Exactness] = "approximate"
 
     bits: ClassVar[int]
-    width: ClassVar[int] = 8
+    width: ClassVar[float] = 8
     is_alternative: ClassVar[bool] = False
     time: ClassVar[float] = 0.3
     only: Collection[str] | None = None
@@ -89,6 +91,33 @@ class RoundingPattern(PatternOptimization):
         if self.only is not None and first_result(node) not in self.only:
             return self.none(node, msg="the product was chosen to stay as it is")
         return super().match_at(g, node, matched)
+
+
+class StoringPattern(RoundingPattern):
+    """A pattern that stores constants in fewer bits and computes everything in float32."""
+
+    time = 1.0
+
+    @classmethod
+    def fits(cls, numbers: np.ndarray[Any, Any]) -> bool:
+        """Whether float32 numbers can be stored."""
+        raise NotImplementedError
+
+    @classmethod
+    def stored(cls, op: Any, store: Callable[[np.ndarray[Any, Any], str], str], numbers: np.ndarray[Any, Any]) -> str:
+        """Store numbers, and widen them to float32; returns the name of the result.
+
+        Args:
+            op: makes nodes, as ``op.Cast(x, to=1)``.
+            store: stores an array under a name that ends with a word; returns the name.
+            numbers: the float32 numbers.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def widened(cls, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The float32 numbers that `stored` gives."""
+        raise NotImplementedError
 
 
 class RangedPattern(RoundingPattern):

@@ -31,9 +31,7 @@ Send: TypeAlias = Callable[..., None]
 _CRASHING = frozenset(("SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence", "STFT", "LSTM", "GRU", "RNN"))
 """Operators whose kernels crash the process on some invalid operands, instead of raising an error."""
 _EVALUATED = ("", "com.microsoft", "ai.onnx.ml")
-_NARROW = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8))
-_MANY = 1024
-"""This many numbers of fewer bits are not stored in more bits; `Float16Weights` and `Int8Weights` make no fewer."""
+_NARROW = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8, TensorProto.INT4, TensorProto.UINT4))
 _AS_CHEAP = frozenset(("Identity", "ConstantOfShape"))
 """Operators that take no longer to give an output than a Constant does, and do not store its elements once more."""
 _REPEATING = frozenset(("ConstantOfShape", "Expand"))
@@ -182,7 +180,7 @@ class Folder:
             return None
         if node in self._growth.oversized:
             return self._leave(node)
-        if self._growth.spares and _widens(node, operands[0]):
+        if _widens(node, operands[0], self._growth.narrow):
             return self._refuse(node, "numbers of 16 bits would be stored in 32 bits")
         waits = any(name in self._pending for name in node.input)
         views = None if waits else views_of(graph, node, operands)
@@ -322,9 +320,14 @@ def _may_be_constant(graph: Graph, node: Node, pending: Collection[str]) -> bool
     return bool(first) and (first in pending or graph.tensor(first) is not None)
 
 
-def _widens(node: Node, operand: Tensor | None) -> bool:
-    """Whether a node casts many numbers of 8 or 16 bits to floats of more bits: runtimes do so when they load a model."""
-    if node.op_type != "Cast" or operand is None or operand.dtype not in _NARROW or math.prod(operand.shape) < _MANY:
+def _widens(node: Node, operand: Tensor | None, fewest: int | None) -> bool:
+    """Whether a node casts many numbers of 16 bits or less to floats of more bits: runtimes do so when they load a model.
+
+    ``fewest`` is how many are many, ``None`` where any may be cast.
+    """
+    if node.op_type != "Cast" or operand is None or operand.dtype not in _NARROW:
+        return False
+    if fewest is None or math.prod(operand.shape) < fewest:
         return False
     return node.attribute.get("to") in (TensorProto.FLOAT, TensorProto.DOUBLE)
 

@@ -25,6 +25,10 @@ _LARGE: Final = 64
 """A result of more than this part of what may be added is large."""
 _COPY: Final = 1 << 16
 """Bytes above which the default does not store a second form of a constant that stays."""
+_MANY: Final = 1024
+"""This many numbers of fewer bits are not stored in more bits; `Float16Weights` and `Int8Weights` make no fewer."""
+_SEVERAL: Final = 2
+"""The same where folding may add nothing: scales of few constants stay in 16 bits too."""
 _ENTRY: Final = "xoptim.growth"
 """Key of the metadata of a model in which results were left computed because of their size."""
 _GROWN: Final = re.compile(r"(\d{1,18}) bytes of constants given, (-?\d{1,18}) added, (\d{1,18}) in all")
@@ -69,6 +73,8 @@ class Growth:
         # Bytes that all constants of the model may have, ``None`` for any number
         self.limit = None if self.allowed is None else size + self.allowed
         self.spares = choice is None  # whether what is stored once, or in fewer bits, stays so
+        # How many numbers of fewer bits are not stored in more bits, ``None`` where any are
+        self.narrow = _MANY if self.spares else _SEVERAL if self.allowed == 0 else None
         self._refused: dict[Node, int] = {}
         # Whether large results are postponed: many small constants let patterns do more than a large one of as many bytes
         self.is_sparing = False

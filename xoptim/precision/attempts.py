@@ -1,22 +1,21 @@
 """Choices of products, tried together: what counts is the error and the time of the model that comes out."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from functools import partial
 from typing import Final
 
 import onnx
 
 from xoptim.engine.options import OptimizationOptions
-from xoptim.graph.sources import Source
-from xoptim.match.rounding import RoundingPattern
+from xoptim.graph.sources import Source, size_of
 from xoptim.precision.choosing import CERTAIN, cheapest, choose, expected_error
-from xoptim.precision.measuring import Sensitivity, measure_errors, rounding_patterns
-from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.measuring import Sensitivity, measure_errors
+from xoptim.precision.options import Goal, PrecisionOptions
 from xoptim.precision.ports import fitting
-from xoptim.precision.products import FASTER, Product, find_products, rewritten, round_products, with_followers, worthwhile
+from xoptim.precision.products import FASTER, Product, rewritten, round_products, with_followers, worthwhile
 from xoptim.precision.samples import Samples
+from xoptim.precision.storing import large_constants
 from xoptim.precision.times import best_times
 from xoptim.system.machine import release_memory
 from xoptim.validate.session import Session, SessionSettings
@@ -31,24 +30,23 @@ _WHOLE: Final = 0.98
 _NOISE: Final = 0.03
 """Part of the time by which two attempts must differ, so that a second run chooses the same one."""
 _SECONDS: Final = 0.5
-_ENOUGH: Final = 0.95
-"""Part of what products save that must be left when some are given back so that weights can be stored in fewer bits."""
-_DRAWS: Final = 3
-"""Choices that are tried in turn where weights that stay in floats cannot be stored in fewer bits."""
+_HALF: Final = "Float16Weights"
+"""The pattern by which ``--precision float16`` stores constants."""
 _UNSEEN: Final = 0.4
 """Part of the tolerance that is kept for values that are not among the samples, where there is one; less the more there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A model with some products rounded.
+    """A model with some products rounded, and some constants stored in fewer bits.
 
     Attributes:
         rounded: with rounded operands, computed in floats.
-        patterns: results that were rounded, with the names of the patterns.
-        model: computed with integers; the rounded one where only weights were stored after that was measured.
+        patterns: results that were rounded, and constants that were stored, with the names of the patterns.
+        model: computed with integers; the rounded one where constants were stored, as its time does not count then.
         error: of the model on all samples, or what counts of the one that is expected of its products, if that is larger.
-        taken: the products, in the order in which they were chosen.
+        taken: the products and the constants, in the order in which they were chosen.
+        size: bytes of the file.
     """
 
     rounded: onnx.ModelProto
@@ -56,6 +54,7 @@ class Attempt:
     model: onnx.ModelProto
     error: float = 0.0
     taken: Sequence[Product] = ()
+    size: int = 0
 
 
 def best_attempt(
@@ -64,23 +63,19 @@ def best_attempt(
     """The fastest model that keeps the tolerance, or for the goal ``size`` the smallest one.
 
     Where tensors between operators are integers, a product that is not faster alone may save conversions, so that more than
-    one choice is measured. Where none is faster than floats, no product is rounded. Weights that stay in floats are stored in
-    8 or 16 bits.
+    one choice is measured. Where none is faster than floats, no product is rounded. Constants that stay in floats are stored
+    in fewer bits, which costs no time. No file is larger than the one with constants in 16 bits alone.
 
     Args:
-        found: the products.
+        found: the products, and the constants.
         precision: the error allowed.
         options: by which integers are computed with.
         settings: of the sessions that are measured.
     """
-    limits = (FASTER, *_SLOWER) if found.observed.ranges else (FASTER,)
-    sets = [found.products] if found.goal == "size" else [worthwhile(found.products, limit) for limit in limits]
-    attempts = [_attempt(found, each, precision, options) for place, each in enumerate(sets) if each not in sets[:place]]
+    attempts = _Attempts(found, allowance(precision, found.samples), options)
+    best = attempts.smallest() if found.goal == "size" else attempts.fastest(settings)
     found.trial.finish()
-    if found.goal == "size":
-        return attempts[0]
-    best = fastest(found, attempts, settings) or _made(found, [], options)
-    return _smaller(found, best, allowance(precision, found.samples), options)
+    return best
 
 
 def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings) -> Attempt | None:
@@ -99,101 +94,99 @@ def allowance(precision: PrecisionOptions, samples: Samples) -> float:
     return precision.tolerance * (1 - _UNSEEN / len(samples.feeds))
 
 
-def _attempt(
-    found: Sensitivity, candidates: Sequence[Product], precision: PrecisionOptions, options: OptimizationOptions
-) -> Attempt:
-    """The cheapest candidates rounded, fewer of them until the result keeps the tolerance.
+class _Attempts:
+    """Attempts that keep an error.
 
-    A choice is tried product by product; neighbours that are integers round at other places, so that the error of the result
-    differs. Squares of errors add up, so that as many are kept as have the part of the square that is allowed.
+    Args:
+        found: the products, and the constants.
+        aim: the error.
+        options: by which integers are computed with.
     """
-    aim = allowance(precision, found.samples)
-    taken = choose(found.trial, candidates, found.samples, aim, found.goal)
-    for _ in range(_ATTEMPTS):
-        made = _made(found, taken, options)
-        if found.goal == "size":  # half of the bytes that are left may count for more than a product
-            made = next(_stored(found, made, aim, options), made)
-        if made.error <= aim:
-            return made
-        if not taken:
-            break
-        taken = cheapest(taken, _SMALLER * (aim / made.error) ** 2)
-    return _made(found, [], options)
 
+    def __init__(self, found: Sensitivity, aim: float, options: OptimizationOptions) -> None:
+        self._found, self._aim, self._options = found, aim, options
+        if found.goal == "speed":
+            measure_errors(found.trial, found.stored, found.samples)
+        self._every = [*found.products, *found.stored]
 
-def _smaller(found: Sensitivity, best: Attempt, aim: float, options: OptimizationOptions) -> Attempt:
-    """The attempt with the weights that stay in floats stored in fewer bits, with fewer products where that errs too much."""
-    limit = max(aim, best.error)
-    for attempt in islice(_giving_back(found, best, options), _DRAWS):
-        for each in _stored(found, attempt, limit, options):
-            if each.error <= limit:
-                return each
-            del each  # two may not fit into the memory
+    def smallest(self) -> Attempt:
+        """The attempt with the smallest file."""
+        best = self._within(self._every, "size")
+        others: list[Callable[[], Attempt]] = [partial(self._within, self._found.stored, "size"), self._in_halves]
+        others += [partial(self._saving_time, each) for each in self._faster()]
+        for other in others:
+            attempt = other()
+            best = min(best, attempt, key=lambda each: each.size)
+            del attempt  # two may not fit into the memory
             release_memory()
-    return best
+        return best
 
+    def fastest(self, settings: SessionSettings) -> Attempt:
+        """The fastest attempt, with the constants that stay in floats stored in fewer bits."""
+        attempts = (self._within(each, "speed") for each in self._faster())
+        best = fastest(self._found, attempts, settings) or self._made([])
+        release_memory()
+        found, halves = self._with_stored(best), self._in_halves()
+        while best.taken and (best.error > self._aim or found.size > halves.size):
+            best = self._made(cheapest(best.taken, _SMALLER))  # it left too little of the error to the others
+            found = self._with_stored(best)
+        return min(found, halves, key=lambda each: each.size)
 
-def _giving_back(found: Sensitivity, best: Attempt, options: OptimizationOptions) -> Iterator[Attempt]:
-    """The attempt, then with ever fewer products, as long as these save nearly as much."""
-    yield best
-    taken = cheapest(best.taken, _SMALLER)
-    while taken and _work(taken) >= _ENOUGH * _work(best.taken):
-        yield _made(found, taken, options)
-        taken = cheapest(taken, _SMALLER)
+    def _faster(self) -> list[list[Product]]:
+        """The products that may make the model faster, and further ones with which they may."""
+        limits = (FASTER, *_SLOWER) if self._found.observed.ranges else (FASTER,)
+        found = [worthwhile(self._found.products, limit) for limit in limits]
+        return [each for place, each in enumerate(found) if each and each not in found[:place]]
 
+    def _saving_time(self, candidates: Sequence[Product]) -> Attempt:
+        """The attempt that the goal ``speed`` makes of some products."""
+        return self._with_stored(self._within(candidates, "speed"))
 
-def _work(products: Iterable[Product]) -> float:
-    """The multiplications that products save; of several forms of one the last counts."""
-    return sum({each.result: each.saved("speed") for each in products}.values())
+    def _in_halves(self) -> Attempt:
+        """The attempt that ``--precision float16`` makes."""
+        return self._within([each for each in self._found.stored if each.pattern == _HALF], "size")
 
+    def _with_stored(self, attempt: Attempt) -> Attempt:
+        """The attempt with constants stored in fewer bits, for what it leaves of the error."""
+        left = large_constants(attempt.rounded)
+        some = [each for each in self._found.stored if each.weights in left]
+        return self._within(some, "size", attempt)
 
-def _stored(found: Sensitivity, attempt: Attempt, limit: float, options: OptimizationOptions) -> Iterator[Attempt]:
-    """The attempt with the weights that stay in floats stored in 8 or 16 bits; then all but one of the smallest.
+    def _within(self, candidates: Sequence[Product], goal: Goal, base: Attempt | None = None) -> Attempt:
+        """The cheapest candidates, fewer of them until the result keeps the error.
 
-    Weights are chosen for 8 bits as products are, for what the attempt leaves of the error; then all are stored in 16. What
-    they add is measured in floats. Among integers it differs: numbers that are hardly moved round to others there. A scheme of
-    16 bits has no such attempts: the weights that it leaves in floats err too much.
-    """
-    _, left = round_products(attempt.rounded, found.folder, rounding_patterns("float16"), None, options.provider)
-    if not left:
-        yield attempt
-    if not left or attempt.error > limit or all(cls.time == 1 for cls in found.patterns):
-        return
-    products, parts = find_products(found.model, found.folder, _storing_patterns(), options.provider, only=left.keys())
-    halves = sorted((each for each in products if each.is_choice and each.bits == 16), key=lambda each: math.prod(each.shape))
-    trial = found.trial.unfolded(found.model, parts, found.folder)
-    del parts  # half of the memory: the session has its own
-    measure_errors(trial, products, found.samples)
-    mixed = choose(trial, products, found.samples, math.sqrt(limit**2 - attempt.error**2), "size")
-    trial.finish()
-    for choice, out in product(([*halves, *mixed], halves), (None, *halves[:_DRAWS])):
-        only = [each for each in choice if out is None or each.result != out.result]
-        yield _further(found, attempt, only, with_followers(only, products), options)
+        A choice is tried product by product; neighbours that are integers round at other places, so that the error of the
+        result differs. Squares of errors add up, so that as many are kept as have the part of the square that is allowed.
 
+        Args:
+            candidates: products, and constants.
+            goal: what is to be saved.
+            base: what is rounded already, and stays so.
+        """
+        found, aim, given = self._found, self._aim, [] if base is None else [*base.taken]
+        along = candidates if base is None else self._every
+        taken = choose(found.trial, candidates, found.samples, aim, goal, given, along)
+        for _ in range(_ATTEMPTS):
+            if not taken:
+                break
+            made = self._made([*given, *taken])
+            if made.error <= aim:
+                return made
+            taken = cheapest(taken, _SMALLER * (aim / made.error) ** 2)
+        return base or self._made([])
 
-def _storing_patterns() -> list[type[RoundingPattern]]:
-    """The patterns that store weights of products that stay in floats."""
-    return [*rounding_patterns("float16"), *(cls for cls in rounding_patterns("int8") if cls.time == 1)]
-
-
-def _further(
-    found: Sensitivity, attempt: Attempt, only: Iterable[Product], forms: Mapping[str, str], options: OptimizationOptions
-) -> Attempt:
-    """The attempt with some more weights stored. What computes with integers is measured and not kept, as it is as large."""
-    rounded, stored = round_products(attempt.rounded, found.folder, _storing_patterns(), forms, options.provider)
-    every = replace(attempt, rounded=rounded, patterns={**attempt.patterns, **stored}, taken=[*attempt.taken, *only])
-    return replace(_computed(found, every, options), model=rounded)
-
-
-def _made(found: Sensitivity, taken: Sequence[Product], options: OptimizationOptions) -> Attempt:
-    """The attempt that rounds some products."""
-    forms = with_followers(taken, found.products)
-    rounded, applied = round_products(found.model, found.folder, found.patterns, forms, options.provider, found.observed)
-    return _computed(found, Attempt(rounded, applied, rounded, taken=taken), options)
-
-
-def _computed(found: Sensitivity, attempt: Attempt, options: OptimizationOptions) -> Attempt:
-    """The attempt that computes with the integers of a rounded model."""
-    model = rewritten(Source(attempt.rounded, found.folder), replace(options, on_application=None))
-    error = max(found.trial.error_of(model, found.folder), CERTAIN * expected_error(attempt.taken))
-    return replace(attempt, model=model, error=error)
+    def _made(self, taken: Sequence[Product]) -> Attempt:
+        """The attempt that rounds some products, and stores some constants."""
+        found = self._found
+        forms, stored = with_followers(taken, self._every), {each.form: each.weights for each in taken if each.is_stored}
+        operators = {result: pattern for result, pattern in forms.items() if (result, pattern) not in stored}
+        rounded, applied = round_products(
+            found.model, found.folder, found.patterns, operators, self._options.provider, found.observed
+        )
+        constants = {stored[form]: form[1] for form in forms.items() if form in stored}
+        rounded, done = found.weights.store(rounded, constants)
+        results = {(name, form[1]): form[0] for form, name in stored.items()}
+        applied |= {results[form]: form[1] for form in done.items()}
+        model = rewritten(Source(rounded, found.folder), replace(self._options, on_application=None))
+        error = max(found.trial.error_of(model, found.folder), CERTAIN * expected_error(taken))
+        return Attempt(rounded, applied, rounded if done else model, error, taken, size_of(model))

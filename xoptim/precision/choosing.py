@@ -14,7 +14,15 @@ CERTAIN: Final = 0.8
 """Part of an expected error that counts where time is saved: it needs no allowance for other samples, as one of two does."""
 
 
-def choose(trial: Trial, products: Sequence[Product], samples: Samples, tolerance: float, goal: Goal) -> list[Product]:
+def choose(
+    trial: Trial,
+    products: Sequence[Product],
+    samples: Samples,
+    tolerance: float,
+    goal: Goal,
+    base: Sequence[Product] = (),
+    along: Sequence[Product] | None = None,
+) -> list[Product]:
     """The products to round, in the order in which they were chosen; of several forms of a product, the last one counts.
 
     Errors of different products are nearly independent, so that their squares add up; the square of an error for each
@@ -29,14 +37,19 @@ def choose(trial: Trial, products: Sequence[Product], samples: Samples, toleranc
         samples: the values; the first half serves to choose.
         tolerance: the largest error allowed, as a fraction.
         goal: what is to be saved.
+        base: what is rounded already, which is not among the result.
+        along: what may go along with what is rounded; by default the products.
     """
+    every = products if along is None else along
     part = CERTAIN if goal == "speed" else 1.0
-    ranked = _in_order((each for each in products if each.is_choice), goal)
+    ranked = _in_order((each for each in products if each.is_choice and each.saved(goal) > 0), goal)
 
     def error(chosen: Sequence[Product], places: range) -> float:
-        return max(trial.error(with_followers(chosen, products), places), part * expected_error(chosen))
+        both = [*base, *chosen]
+        return max(trial.error(with_followers(both, every), places), part * expected_error(both))
 
-    low, high, reached = 0, len(ranked), 0.0
+    low, high = 0, len(ranked)
+    reached = error([], samples.to_choose) if base else 0.0
     while low < high:
         middle = (low + high + 1) // 2
         found = error(ranked[:middle], samples.to_choose)
@@ -73,7 +86,7 @@ def _in_order(products: Iterable[Product], goal: Goal) -> list[Product]:
     the best choice for their error, as in a fractional knapsack.
     """
     steps = []
-    for _, forms in groupby(products, key=lambda each: each.result):
+    for _, forms in groupby(sorted(products, key=lambda each: each.result), key=lambda each: each.result):
         hull: list[Product] = []
         for each in sorted(forms, key=lambda each: (each.saved(goal), -each.alone)):
             while hull and (each.alone <= hull[-1].alone or each.price(goal, hull[-1]) < hull[-1].price(goal, *hull[-2:-1])):

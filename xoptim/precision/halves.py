@@ -1,6 +1,7 @@
 """Which operators compute in 16 bits: all, but those at which numbers overflow, or where the error of the outputs begins."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from onnx import TensorProto
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.dtypes import tolerance
 from xoptim.facts.operators import operator_label, short_name
+from xoptim.facts.protos import every_node, own_graphs
 from xoptim.graph.sources import Source
 from xoptim.match.rounding import MASK, Observed, RangedPattern, first_result
 from xoptim.optimizing.proof import Proof, ProofOptions
@@ -23,11 +25,14 @@ from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.ports import fitting, with_half_ports
 from xoptim.precision.products import Product, rewritten, round_products
 from xoptim.precision.samples import samples_for
+from xoptim.precision.storing import Weights
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import Probe, Ranges
-from xoptim.validate.errors import ChoiceError
+from xoptim.validate.errors import NothingToQuantizeError
 from xoptim.validate.session import Port, SessionSettings, Value
 
+_NOTHING: Final = "nothing can be computed in 16 bits: no MatMul, Gemm or Conv of float32 stays within their range"
+_INNER: Final = "in 32 bits, as samples do not show the ranges there (--compute float32 stores their weights in 16 bits)"
 KERNELS: Final = "cuda"
 """The provider whose kernels the operators must have: processors compute in 32 bits."""
 
@@ -51,7 +56,7 @@ def best_in_halves(
         Where a GPU is at hand and does not compute faster in 16 bits, nothing is rounded.
 
     Raises:
-        ChoiceError: values do not fit the model, or no operator can compute in 16 bits.
+        ChoiceError, NothingToQuantizeError: values do not fit the model, or no operator can compute in 16 bits.
         RunError, LoadError, FeedError: the model does not run.
     """
     patterns, folder = rounding_patterns(HALVES), proof.base_dir
@@ -66,20 +71,48 @@ def best_in_halves(
     _, found = round_products(model, folder, patterns, None, KERNELS, observed)
     nodes = [node for node in model.graph.node if first_result(node) in found]
     chosen = region(model, nodes, work)
+    inner, no_weights = inner_work(model, found, work), Weights(model, folder, ())
     if not chosen:
-        raise ChoiceError("nothing can be computed in 16 bits: no product of 32-bit floats stays within their range")
+        raise NothingToQuantizeError(inner or _NOTHING)
     products = [Product(name, node.name, found[name], node.op_type, (0, 0)) for node in nodes if (name := first_result(node))]
     trial = Trial(model, {}, folder, samples, precision.metric, settings)
     trial.finish()  # no choice is tried by switches
-    result = Sensitivity(model, folder, patterns, products, samples, observed, precision.goal, (), trial)
+    result = Sensitivity(
+        model, folder, patterns, products, samples, observed, precision.goal, (), trial, no_weights, inner=inner
+    )
     rounded, applied = _within(result, chosen, allowance(precision, samples), settings)
     if precision.io_types == "float16":
         return result, with_half_ports(rounded), applied
-    if precision.goal == "speed" and any(short_name(provider) == KERNELS for provider in how.checks.providers):
-        computed = rewritten(Source(rounded, folder), replace(options, on_application=None))
-        if fastest(result, [Attempt(rounded, applied, computed)], settings) is None:
-            return result, model, {}
+    is_timed = precision.goal == "speed" and any(short_name(provider) == KERNELS for provider in how.checks.providers)
+    if is_timed and not _is_faster(result, Attempt(rounded, applied, rounded), options, settings):
+        return result, model, {}
     return result, rounded, applied
+
+
+def _is_faster(found: Sensitivity, rounded: Attempt, options: OptimizationOptions, settings: SessionSettings) -> bool:
+    """Whether a rounded model that computes in 16 bits is faster than the float32 model."""
+    computed = rewritten(Source(rounded.model, found.folder), replace(options, on_application=None))
+    return fastest(found, [replace(rounded, model=computed)], settings) is not None
+
+
+def inner_work(model: onnx.ModelProto, found: Collection[str], work: Collection[str]) -> str:
+    """How many operators of If, Loop and Scan could compute in 16 bits, and why they do not; empty where there are none.
+
+    Args:
+        model: the model.
+        found: first results of the nodes that could, in all graphs.
+        work: the operators that are worth conversions.
+    """
+    counts = Counter[str]()
+    for owner in every_node(model.graph.node):
+        nodes = (node for graph in own_graphs(owner) for node in graph.node)
+        counts.update(
+            f"{node.op_type} in {owner.op_type}"
+            for node in nodes
+            if first_result(node) in found and operator_label(node.op_type, node.domain) in work
+        )
+    texts = ", ".join(f"{count} {text}" for text, count in sorted(counts.items()))
+    return f"{texts} {_INNER}" if texts else ""
 
 
 def _within(

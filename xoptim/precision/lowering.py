@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any, Final
 
 from xoptim.catalogue.query import Query
@@ -17,9 +18,11 @@ from xoptim.precision.measuring import integer_patterns, sensitivity
 from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.products import Product, with_followers, worthwhile
 from xoptim.precision.samples import Samples
-from xoptim.validate.errors import ChoiceError
+from xoptim.precision.storing import float32_bytes, large_constants
+from xoptim.validate.errors import ChoiceError, NothingToQuantizeError
 from xoptim.validate.report import ValidationReport
 
+_HALF: Final = 16
 _AFTERWARDS: Final = ("FusedConv",)
 """Patterns that join operators between which numbers may be rounded."""
 
@@ -32,10 +35,14 @@ class Lowered:
         proof: the model; its comparison is the one of the optimized model with the original, before anything was rounded.
         structure: the comparison of the model with the one that computes the same rounded numbers in floats.
         options: what was asked for.
-        products: all products that can be rounded, in each form, with the error that each adds alone.
-        rounded: results of those that were rounded, with the names of the patterns.
+        products: all products that can be rounded, and all constants that can be stored, in each form, with the error that
+            each adds alone.
+        rounded: results of those that were rounded, and constants that were stored, with the names of the patterns.
         error: of the model on all samples, as a fraction.
-        samples: what it was measured on.
+        samples: what it was measured on; none where there was nothing to measure.
+        reason: why nothing was quantized; empty where something was.
+        seconds: that the search took.
+        inner: which operators of subgraphs stay as they are, and why.
         in_halves: whether operators compute in 16 bits.
         prepared: the proofs of what was done before anything was rounded.
     """
@@ -43,10 +50,13 @@ class Lowered:
     proof: Proof
     structure: Sequence[ValidationReport]
     options: PrecisionOptions
-    products: Sequence[Product]
-    rounded: Mapping[str, str]
-    error: float
-    samples: Samples
+    products: Sequence[Product] = ()
+    rounded: Mapping[str, str] = field(default_factory=dict)
+    error: float = 0.0
+    samples: Samples = field(default_factory=lambda: Samples([], are_random=False))
+    reason: str = ""
+    seconds: float = 0.0
+    inner: str = ""
     in_halves: bool = False
     prepared: Sequence[Proof] = ()
 
@@ -58,7 +68,7 @@ class Lowered:
     @property
     def taken(self) -> dict[str, str]:
         """Results of the products that compute with rounded numbers, with the names of the patterns."""
-        forms = {each.form for each in self.products}
+        forms = {each.form for each in self.products if not each.is_stored}
         return {result: pattern for result, pattern in self.rounded.items() if (result, pattern) in forms}
 
     @property
@@ -73,26 +83,56 @@ class Lowered:
             return f"the error is {self.error:.2%}, more than the tolerance of {self.options.tolerance:.2%}"
         return ""
 
+    @property
+    def float32_bytes(self) -> dict[str, int]:
+        """The bytes of constants that are left in float32, by operator, largest first."""
+        return float32_bytes(self.proof.proto)
+
+    @property
+    def are_large_left(self) -> bool:
+        """Whether constants that can be stored in fewer bits are left as they were."""
+        able = {each.weights for each in self.products if each.is_stored}
+        left = large_constants(self.proof.proto).values()
+        return any(each.name in able and each.bits > _HALF for each in left)
+
     def summary(self) -> str:
         """The choice and its error, in one line."""
-        products, options = {each.result for each in self.products if not each.reads}, self.options
-        left, stored = products - self.taken.keys(), len(self.rounded) - len(self.taken)
-        chosen = len(products) - len(left)
-        fast = with_followers((each for each in worthwhile(self.products) if each.is_choice), self.products)
-        slow = len(left - fast.keys()) if options.goal == "speed" and not self.in_halves else 0
-        counts = {"not faster here: --for size": slow, "for their error": len(left) - slow}
-        reasons = [f"{count} {cause}" for cause, count in counts.items() if count]
-        if self.in_halves and left:
-            reasons = [f"{len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here"]
-        elif not chosen and options.goal == "speed":
-            reasons = ["no choice within the tolerance is faster here"]
-        reasons += [f"weights of {stored} in 8 or 16 bits"] if stored else []
-        why = f" ({', '.join(reasons)})" if reasons else ""
-        unit = "operators" if self.in_halves else "products"
+        if self.reason:
+            return f"{self.options.scheme}: nothing is quantized, the float32 model is the result: {self.reason}"
+        counts = [*self._operators(), *self._constants()]
         return (
-            f"{options.scheme}: {chosen} of {len(products)} {unit}{why}, error "
-            f"{self.error:.2%} of at most {options.tolerance:.2%} ({options.metric}, {self.samples.summary()})"
+            f"{self.options.scheme}: {', '.join(counts)}, error {self.error:.2%} of at most "
+            f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"
         )
+
+    def _operators(self) -> list[str]:
+        """How many operators compute with fewer bits, and why the others do not."""
+        operators = {each.result for each in self.products if not each.reads and not each.is_stored}
+        if not operators:
+            return []
+        left = operators - self.taken.keys()
+        fast = with_followers((each for each in worthwhile(self._able) if each.is_choice), self._able)
+        is_timed = self.options.goal == "speed" and not self.in_halves
+        slow = len(left - fast.keys()) if is_timed else 0
+        error = "for their error" if is_timed else "for their error or bytes"
+        causes = {"not faster here": slow, error: len(left) - slow}
+        counts = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
+        why = f" (in float32: {counts})" if counts else ""
+        if self.in_halves and left:
+            why = f" ({len(left)} compute in 32 bits: for their range, their error, or as 16 are not faster here)"
+        elif len(left) == len(operators) and is_timed:
+            why = " (no choice within the tolerance is faster here)"
+        return [f"{len(operators) - len(left)} of {len(operators)} operators quantized{why}"]
+
+    def _constants(self) -> list[str]:
+        """How many constants are stored in fewer bits, by their bits."""
+        widths = {each.form: each.width for each in self.products if each.is_stored}
+        counts = Counter(widths[form] for form in self.rounded.items() if form in widths)
+        return [f"{counts[width]} constant{'s' * (counts[width] > 1)} in {width} bits" for width in sorted(counts)]
+
+    @property
+    def _able(self) -> list[Product]:
+        return [each for each in self.products if not each.is_stored]
 
     def figures(self) -> dict[str, Any]:
         """The choice in a line, and the products as rows of a table, those first that give most for their error."""
@@ -119,6 +159,9 @@ class Lowered:
             "error": self.error,
             "samples": len(self.samples.feeds),
             "random": self.samples.are_random,
+            "reason": self.reason,
+            "seconds": self.seconds,
+            "float32_bytes": self.float32_bytes,
             "products": products,
             "structure": [report.to_json() for report in self.structure],
         }
@@ -134,7 +177,8 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
 
     Two steps: operands of products are replaced by numbers of fewer bits, which is the only step that changes results beyond
     rounding, and whose error is measured. Then the products are computed with the integers; that graph is proved to compute
-    what the one with the rounded numbers computes in floats.
+    what the one with the rounded numbers computes in floats. Where nothing can be rounded, or errs too much, the result is
+    the optimized model itself.
 
     Args:
         proof: the optimized model.
@@ -143,12 +187,25 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
         precision: the scheme, and the error allowed.
 
     Raises:
-        ChoiceError: values do not fit the model, or it has no product that can be rounded.
+        ChoiceError: values do not fit the model, or options contradict each other.
         RunError, LoadError, FeedError: the model does not run.
     """
     halves = precision.computes_in_halves(options.provider)
     if precision.io_types == "float16" and not halves:
         raise ChoiceError("inputs and outputs become float16 where operators compute in 16 bits: --compute float16")
+    start = perf_counter()
+    try:
+        found = _quantized(proof, options, how, precision)
+    except NothingToQuantizeError as nothing:
+        found = Lowered(_in_float32(proof, options, how), (), precision, reason=str(nothing), in_halves=halves)
+    if not found.reason and not found.rounded and precision.io_types == "float32":
+        found = replace(found, proof=_in_float32(proof, options, how), structure=(), error=0.0, reason=_unfit(found))
+    return replace(found, seconds=perf_counter() - start)
+
+
+def _quantized(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
+    """The model of fewer bits; see `lower`."""
+    halves = precision.computes_in_halves(options.provider)
     word = HALVES if halves else precision.scheme
     computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(word)]
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
@@ -167,18 +224,34 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
     final = found.trial.error_of(made.proto, made.base_dir)
     if halves:  # processors compute in 32 bits what is of 16
         final = max(final, found.trial.error_of(rounded, found.folder))
-    reports = [report for each in (*found.prepared, made) for report in each.reports]
     return Lowered(
         joined(proof, made),
-        reports,
+        [report for each in (*found.prepared, made) for report in each.reports],
         replace(precision, goal=found.goal),
-        found.products,
+        [*found.products, *found.stored],
         patterns,
         final,
         found.samples,
-        halves,
-        found.prepared,
+        inner=found.inner,
+        in_halves=halves,
+        prepared=found.prepared,
     )
+
+
+def _in_float32(proof: Proof, options: OptimizationOptions, how: ProofOptions) -> Proof:
+    """The optimized model, with the patterns that `in_floats` leaves out."""
+    how.on_step("writing the float32 model")
+    return joined(proof, prove(Source(proof.proto, proof.base_dir), options, replace(how, on_loaded=lambda _: None)))
+
+
+def _unfit(found: Lowered) -> str:
+    """The reason why nothing was quantized although something could be."""
+    tolerance = f"the tolerance of {found.options.tolerance:.2%}"
+    if found.error > found.options.tolerance:
+        return f"its outputs differ by {found.error:.2%} between two ways in which onnxruntime runs it, more than {tolerance}"
+    if found.in_halves:
+        return f"no operator keeps {tolerance} in 16 bits, or none is faster"
+    return f"no choice keeps {tolerance}"
 
 
 def joined(first: Proof, second: Proof) -> Proof:

@@ -11,17 +11,18 @@ from xoptim.catalogue.selection import Selection, resolve, select
 from xoptim.engine.options import OptimizationOptions
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
-from xoptim.match.rounding import Observed, RangedPattern, RoundingPattern, ScalingPattern
+from xoptim.match.rounding import FEWEST_STORED, Observed, RangedPattern, RoundingPattern, ScalingPattern, StoringPattern
 from xoptim.optimizing.proof import Proof, ProofOptions, assuming
 from xoptim.precision.options import SCHEMES, Goal, PrecisionOptions, Scheme
 from xoptim.precision.preparing import Preparation
 from xoptim.precision.products import Product, find_products, rewritten, with_followers
 from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.storing import Weights
 from xoptim.precision.times import measure_products
 from xoptim.precision.trial import Trial
 from xoptim.precision.values import calibrated
 from xoptim.preparation.ports import names_apart
-from xoptim.validate.errors import ChoiceError
+from xoptim.validate.errors import ChoiceError, NothingToQuantizeError
 from xoptim.validate.session import SessionSettings
 
 
@@ -39,6 +40,9 @@ class Sensitivity:
         goal: what is saved: ``size`` where the scheme saves no time.
         prepared: the proofs of the scales that were moved in the optimized model.
         trial: the session in which choices of products are tried.
+        weights: the large constants.
+        stored: the forms in which they can be stored, with everything computed in float32; for the goal ``size`` with errors.
+        inner: which operators of subgraphs stay as they are, and why.
     """
 
     model: onnx.ModelProto
@@ -50,10 +54,14 @@ class Sensitivity:
     goal: Goal
     prepared: Sequence[Proof]
     trial: Trial
+    weights: Weights
+    stored: Sequence[Product] = ()
+    inner: str = ""
 
     def in_order(self) -> list[Product]:
-        """The products, those first that save most for their error."""
-        return sorted((each for each in self.products if each.is_choice), key=lambda each: each.price(self.goal))
+        """The products and constants that were measured; the first saves most for its error."""
+        measured = [*self.products, *(self.stored if self.goal == "size" else ())]
+        return sorted((each for each in measured if each.is_choice), key=lambda each: each.price(self.goal))
 
 
 def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Sensitivity:
@@ -71,10 +79,10 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     """
     how = replace(how, checks=assuming(how.checks, options))
     folder, goal = proof.base_dir, precision.goal if precision.scheme in schemes_that_save_time() else "size"
-    patterns = rounding_patterns(precision.scheme, options.patterns, goal)
-    if all(pattern().unfit_for(None, options.provider) for pattern in patterns):
+    patterns, storing = rounding_patterns(precision.scheme, options.patterns), storing_patterns(precision.scheme)
+    if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
         raise ChoiceError(f"{precision.scheme} is for the provider cpu; float16 is for {options.provider} too")
-    model = raised(proof, max(pattern.min_opset for pattern in patterns))
+    model = raised(proof, max(pattern.min_opset for pattern in (*patterns, *storing)))
     how.on_step("looking for values to measure on")
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
@@ -85,14 +93,16 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     ready = preparation.prepare(model, folder, scaling_patterns(precision.scheme))
     model, folder = ready.model, ready.folder
     products, parts = find_products(model, folder, everything, options.provider, ready.observed)
-    if all(each.reads for each in products):
-        raise ChoiceError(_nothing(model, precision.scheme, samples, patterns))
+    weights = Weights(model, folder, storing)
+    stored = weights.products(products)
+    if all(each.reads for each in (*products, *stored)):
+        raise NothingToQuantizeError(_nothing(model, precision.scheme, samples, patterns))
     how.on_step("measuring products with fewer bits")
     measure_products(model, folder, products, parts, samples.to_time, settings)
     how.on_step("measuring the error of each product")
-    trial = Trial(model, parts, folder, samples, precision.metric, settings)
-    measure_errors(trial, products, samples)
-    return Sensitivity(model, folder, patterns, products, samples, ready.observed, goal, ready.proofs, trial)
+    trial = Trial(model, parts, folder, samples, precision.metric, settings, weights, stored)
+    measure_errors(trial, [*products, *stored] if goal == "size" else products, samples)
+    return Sensitivity(model, folder, patterns, products, samples, ready.observed, goal, ready.proofs, trial, weights, stored)
 
 
 def measure_errors(trial: Trial, products: Sequence[Product], samples: Samples) -> None:
@@ -102,16 +112,22 @@ def measure_errors(trial: Trial, products: Sequence[Product], samples: Samples) 
         each.alone = trial.error(with_followers([each], sharing), samples.to_choose)
 
 
-def rounding_patterns(scheme: str, selection: Selection = None, goal: Goal = "size") -> list[type[RoundingPattern]]:
+def rounding_patterns(scheme: str, selection: Selection = None) -> list[type[RoundingPattern]]:
     """The patterns that round operands; those that write operators of a domain only where patterns of the selection do so."""
     given = {domain for each in select(selection) for domain in each.produces}
-    found = (cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces))
-    return [cls for cls in found if goal == "size" or cls.time < 1]
+    found = [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and given.issuperset(cls.produces)]
+    return [cls for cls in found if not issubclass(cls, StoringPattern)]
+
+
+def storing_patterns(scheme: str) -> list[type[StoringPattern]]:
+    """The patterns that store constants; what errs too much in integers is stored in 16 bits."""
+    schemes = (scheme,) if scheme in ("float16", "bfloat16") else (scheme, "float16")
+    return [cls for each in schemes for cls in resolve(each) if issubclass(cls, StoringPattern)]
 
 
 def schemes_that_save_time() -> tuple[Scheme, ...]:
     """The schemes that are worth their error where they are faster."""
-    return tuple(scheme for scheme in SCHEMES if any(cls.time < 1 for cls in rounding_patterns(scheme)))
+    return tuple(scheme for scheme in SCHEMES if rounding_patterns(scheme))
 
 
 def integer_patterns(scheme: str) -> list[type[Rewrite]]:
@@ -139,20 +155,18 @@ def _observed(
 
 
 def _nothing(model: onnx.ModelProto, scheme: Scheme, samples: Samples, patterns: Sequence[type[RoundingPattern]]) -> str:
-    """The reason why nothing can be rounded."""
+    """The reason why nothing can be quantized."""
     others = [cls for cls in resolve(scheme) if issubclass(cls, RoundingPattern) and cls.produces and cls not in patterns]
     found = sorted({op_type for cls in others for op_type in cls.anchors or ()} & {node.op_type for node in model.graph.node})
     if found:
-        return f"{' and '.join(found)} can be rounded to {scheme} by operators of onnxruntime only: --include onnxruntime"
+        return f"{' and '.join(found)} can be quantized to {scheme} by operators of onnxruntime only: --include onnxruntime"
     if scheme == "int8" and samples.are_random and any(node.op_type == "Conv" for node in model.graph.node):
-        return (
-            "convolutions are rounded to int8 by the ranges of what they read: give samples with --feeds FILE.npz or a folder"
-        )
+        return "Conv is quantized to int8 by the ranges of what it reads: give samples with --feeds FILE.npz or a folder"
     if model.functions:
-        return f"nothing can be rounded to {scheme}: products in local functions stay, without --inline"
+        return f"nothing can be quantized to {scheme}: local functions stay, without --inline"
     return (
-        f"nothing can be rounded to {scheme}: no product has constant weights of 32-bit floats "
-        "(weights of a quantized model are integers already, and small ones stay)"
+        f"nothing can be quantized to {scheme}: no operator has constant float32 weights "
+        f"of {FEWEST_STORED} numbers or more (weights of a quantized model are integers already)"
     )
 
 

@@ -13,6 +13,7 @@ from onnx.helper import get_node_attr_value
 from xoptim.bench.rounds import milliseconds
 from xoptim.engine.events import Application
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.dtypes import bits as element_bits
 from xoptim.facts.protos import every_node, inner_graphs
 from xoptim.graph.sources import Source
 from xoptim.match.rewrite import Rewrite
@@ -22,6 +23,7 @@ from xoptim.precision.options import Goal
 from xoptim.precision.switched import Part, original_part, replaced_parts, store_once
 from xoptim.precision.values import KEEPING
 from xoptim.preparation.ports import defined_names
+from xoptim.validate.protos import tensor_bytes
 
 Form: TypeAlias = tuple[str, str]
 """The name of a result, and of the pattern that rounds its operands."""
@@ -53,7 +55,10 @@ class Product:
         after: seconds with fewer bits.
         alone: error of the model when only this product is rounded, as a fraction.
         share: part of the time of floats that products take in this form in general.
-        bits: that a weight takes in the file in this form.
+        bits: that a weight takes in the file in this form, with its share of scales and nodes.
+        wide: bits that a weight takes in the file as it is.
+        width: bits of a number that is stored.
+        is_stored: whether a constant is only stored in fewer bits; ``result`` is its name, or the result of a product of it.
     """
 
     result: str
@@ -69,7 +74,10 @@ class Product:
     after: float = 0.0
     alone: float = 0.0
     share: float = 0.0
-    bits: int = 0
+    bits: float = 0
+    wide: int = 32
+    width: int = 0
+    is_stored: bool = False
 
     @property
     def form(self) -> Form:
@@ -84,21 +92,24 @@ class Product:
     def saved(self, goal: Goal) -> float:
         """Savings of this form: multiplications, or for the goal ``size`` bits, and among equal ones multiplications.
 
-        The time measured does not count, so that each run has the same order.
+        The time measured does not count, so that each run has the same order. What is only stored saves nothing but bits.
         """
         multiplications = self.work * (1 - self.share)
-        return multiplications if goal == "speed" else math.prod(self.shape) * (32 - self.bits) + _TIE * multiplications
+        if goal == "speed" and not self.is_stored:
+            return multiplications
+        return math.prod(self.shape) * (self.wide - self.bits) + _TIE * multiplications
 
     def price(self, goal: Goal, before: "Product | None" = None) -> tuple[bool, float, str]:
-        """The square of the error for what is saved, by which products are ordered; tables save no time and come last.
+        """The square of the error for what is saved, by which products are ordered; what saves no time comes last.
 
         Args:
             goal: what is to be saved.
             before: a form of the same product that is there already, with a smaller error: the price of this one instead.
         """
         error, saved = (before.alone**2, before.saved(goal)) if before else (0.0, 0.0)
-        is_last = goal == "speed" and self.op_type == "Gather"
-        return is_last, (self.alone**2 - error) / (self.saved(goal) - saved), self.result
+        gain = self.saved(goal) - saved
+        is_last = goal == "speed" and (self.is_stored or self.op_type == "Gather")
+        return is_last, (self.alone**2 - error) / gain if gain > 0 else math.inf, self.result
 
     def texts(self) -> dict[str, str]:
         """The product as a row of a table."""
@@ -108,7 +119,7 @@ class Product:
             "pattern": self.pattern,
             **dict(zip(("rows", "columns"), map(str, self.shape), strict=True)),
             "error": f"{self.alone:.3%}",
-            **{name: milliseconds(seconds) for name, seconds in times.items()},
+            **{name: "" if self.is_stored else milliseconds(seconds) for name, seconds in times.items()},
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -209,7 +220,7 @@ def find_products(
         more = _of_one_form(model, *round_products(model, folder, some, only, provider, observed))
         rounding = {cls.name(): cls for cls in some if issubclass(cls, RoundingPattern)}
         for each, part in more:
-            each.share, each.bits = rounding[each.pattern].time, rounding[each.pattern].width
+            each.share = rounding[each.pattern].time
             parts[each.form] = part
             products.append(each)
     places = {name: place for place, node in enumerate(every_node(model.graph.node)) for name in node.output}
@@ -249,15 +260,26 @@ def _of_one_form(model: onnx.ModelProto, rounded: onnx.ModelProto, found: Mappin
     def product(result: str, part: Part) -> Product:
         node, shape = nodes[result], _weights_shape(part)
         reads = {source(name) for name in part.reads if name not in stored} if shape == (0, 0) else ()
-        given = {*original_part(nodes, result, part.reads).reads} - {*part.reads}
-        weights = max(sorted(given & stored.keys()), key=lambda name: math.prod(stored[name]), default="") if not reads else ""
+        original = original_part(nodes, result, part.reads)
+        given = {*original.reads} - {*part.reads}
+        weights = max(sorted(given & stored.keys()), key=lambda name: math.prod(stored[name].dims), default="")
+        if reads or not weights:
+            return Product(result, node.name, found[result], node.op_type, shape, reads=tuple(sorted(reads)))
+        dims, wide = stored[weights].dims, element_bits(stored[weights].data_type)
         if node.op_type == "Gather":
-            shape = stored[weights][0], math.prod(stored[weights][1:])
-        return Product(result, node.name, found[result], node.op_type, shape, weights, reads=tuple(sorted(reads)))
+            shape = dims[0], math.prod(dims[1:])
+        more = _bytes(part) - _bytes(original) - sum(tensor_bytes(stored[name]) for name in given & stored.keys())
+        bits = wide + 8 * more / math.prod(shape)
+        return Product(result, node.name, found[result], node.op_type, shape, weights, bits=bits, wide=wide)
 
     graphs = (model.graph, *inner_graphs(model.graph.node))
-    stored = {tensor.name: tensor.dims for graph in graphs for tensor in graph.initializer}
+    stored = {tensor.name: tensor for graph in graphs for tensor in graph.initializer}
     return [(product(*item), item[1]) for item in parts.items()]
+
+
+def _bytes(part: Part) -> int:
+    """Bytes of the nodes and of the initializers."""
+    return sum(each.ByteSize() for each in (*part.nodes, *part.stored))
 
 
 def with_followers(chosen: Iterable[Product], products: Sequence[Product]) -> dict[str, str]:
@@ -270,9 +292,11 @@ def with_followers(chosen: Iterable[Product], products: Sequence[Product]) -> di
         chosen: products.
         products: all products, in the order of the graph.
     """
+    chosen = [*chosen]
     forms, along = dict(each.form for each in chosen), followers(products)
+    stored = {each.form for each in (*chosen, *products) if each.is_stored}
     for each in products:
-        goes_along = all(name in forms for name in each.reads)
+        goes_along = all(name in forms and (name, forms[name]) not in stored for name in each.reads)
         if each.leader:
             goes_along = each.form in along.get((each.leader, forms.get(each.leader, "")), ())
         if goes_along and not each.is_choice:
@@ -287,7 +311,8 @@ def followers(products: Sequence[Product]) -> dict[Form, list[Form]]:
     """
     forms = dict[str, list[str]]()
     for each in products:
-        forms.setdefault(each.result, []).append(each.pattern)
+        if not each.is_stored:  # a constant is stored once, whatever reads it
+            forms.setdefault(each.result, []).append(each.pattern)
     found = dict[Form, list[Form]]()
     for result, leader in {each.result: each.leader for each in products if each.leader}.items():
         for pattern in forms.get(leader, ()):  # one that is not worthwhile is left out, with all that goes along

@@ -8,7 +8,7 @@ import onnx
 
 from xoptim.precision.metrics import is_measurable
 from xoptim.precision.options import PrecisionOptions
-from xoptim.validate.errors import ChoiceError
+from xoptim.validate.errors import NothingToQuantizeError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Value
@@ -59,7 +59,8 @@ def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionO
     Errors are measured at small random sizes too. Times are not: there, nothing would pay.
 
     Raises:
-        ChoiceError: values do not fit the model, or no output holds a finite number on them.
+        ChoiceError: values do not fit the model.
+        NothingToQuantizeError: no output holds a finite number on them.
         RunError, FeedError: the model does not run on them, or no values were found on which it runs.
     """
     plain = replace(checks, extremes=False, original_dir=folder, seed=options.seed)
@@ -69,7 +70,7 @@ def samples_for(model: onnx.ModelProto, folder: Path | None, options: PrecisionO
     else:
         runs = [*run_reference(model, replace(plain, assignments=_RANDOM_RUNS)).runs]
     if not any(is_measurable(run.results) for run in runs):
-        raise ChoiceError(_HOLLOW)
+        raise NothingToQuantizeError(_HOLLOW)
     are_random = any(run.source == "random" for run in runs)
     draws = are_random and not options.feeds
     typical = run_reference(model, replace(plain, assignments=1, typical=True)).runs[0].feeds if draws else {}

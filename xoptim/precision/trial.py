@@ -1,7 +1,6 @@
 """Errors of choices of products, measured in one session."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,9 @@ import onnx
 
 from xoptim.precision.metrics import Metric, error
 from xoptim.precision.ports import fitting
-from xoptim.precision.products import Form
+from xoptim.precision.products import Form, Product
 from xoptim.precision.samples import Samples
+from xoptim.precision.storing import Weights
 from xoptim.precision.switched import Part, switched
 from xoptim.system.machine import release_memory
 from xoptim.validate.session import Session, SessionSettings, Value
@@ -26,6 +26,8 @@ class Trial:
         samples: the values to run on.
         metric: the error to measure.
         settings: of the sessions.
+        weights: the constants that can be stored in fewer bits.
+        stored: their forms.
     """
 
     def __init__(
@@ -36,8 +38,14 @@ class Trial:
         samples: Samples,
         metric: Metric,
         settings: SessionSettings,
+        weights: Weights | None = None,
+        stored: Iterable[Product] = (),
     ) -> None:
         whole, self._switches = switched(model, parts, is_optimized=settings.level != "off")
+        if weights is not None:
+            weights.open(whole)
+        self._weights = weights
+        self._stored = {each.form: each.weights for each in stored}
         self._session = Session(whole, settings, base_dir=folder)
         self._samples = samples
         self._metric = metric
@@ -53,14 +61,10 @@ class Trial:
         """
         return max((error(self._metric, self._expected[place], self._run(place, rounded)) for place in places), default=0.0)
 
-    def unfolded(self, model: onnx.ModelProto, parts: Mapping[Form, Part], folder: Path | None) -> "Trial":
-        """The trial of a model on the same samples, whose session does not hold the floats of weights in all forms."""
-        settings = replace(self._settings, level="off").without_copies()
-        return Trial(model, parts, folder, self._samples, self._metric, settings)
-
     def finish(self) -> None:
         """Free the weights in all forms: only `error_of` can be called afterwards."""
         del self._session
+        self._weights = None
         release_memory()
 
     def error_of(self, model: onnx.ModelProto, folder: Path | None) -> float:
@@ -74,4 +78,7 @@ class Trial:
 
     def _run(self, place: int, rounded: Mapping[str, str]) -> list[Value]:
         chosen = {name: np.array(rounded.get(result) == pattern) for (result, pattern), name in self._switches.items()}
-        return self._session.run({**self._samples.feeds[place], **chosen})
+        feeds = {**self._samples.feeds[place], **chosen}
+        if self._weights is not None:
+            feeds |= self._weights.feeds({self._stored[form]: form[1] for form in rounded.items() if form in self._stored})
+        return self._session.run(feeds)

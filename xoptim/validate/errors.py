@@ -36,6 +36,10 @@ class ChoiceError(FeedError):
     """Values or sizes that the caller chose do not fit the model, or cannot be read."""
 
 
+class NothingToQuantizeError(ChoiceError):
+    """A model has nothing that can be stored or computed in fewer bits; it stays in float32."""
+
+
 class ToleranceError(XoptimError):
     """A model with fewer bits errs more than its tolerance allows, or its integers compute something else."""
 

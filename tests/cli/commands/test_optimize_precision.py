@@ -9,8 +9,11 @@ import pytest
 
 from tests.cli.command import RELU, Xopt, files, write
 from tests.precision.models import convolutions, images, network, words
+from tests.precision.test_storing import one_sensitive
+from xoptim.precision.lowering import Lowered
 
-SIZE = ("--for", "size", "--tolerance", "20%")
+SIZE = ("--tolerance", "20%")
+pytestmark = pytest.mark.usefixtures("faster")
 
 
 @pytest.fixture
@@ -28,13 +31,47 @@ def test_eight_bits(xopt: Xopt, samples: Path) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
     assert (outcome.code, outcome.err) == (0, "")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
-    assert line.startswith("precision   int8: 6 of 6 products, error ")
+    assert line.startswith("precision   int8: 6 of 6 operators quantized, error ")
     assert line.endswith("of at most 20.00% (largest, 3 samples, 1 of them held out)")
     assert "with the rounded numbers, integers compute the same as floats: equal: 1 output" in outcome.out
     assert "random values" not in outcome.out
     patterns = set(re.findall(r"\w+", outcome.out))
     assert patterns >= {"Int8Operands", "Int8Table", "DequantizeLinearMatMul"}
     assert Path("model.opt.onnx").stat().st_size < 0.35 * Path("model.onnx").stat().st_size
+
+
+def test_nothing_is_quantized(xopt: Xopt) -> None:
+    """The float32 model is written, with the reason."""
+    write(RELU)
+    assert xopt("model.onnx", "-o", "plain.onnx").code == 0
+    for options in (("int8",), ("int4",), ("float16",), ("float16", "--compute", "float16")):
+        outcome = xopt("model.onnx", "--precision", *options)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert "nothing is quantized, the float32 model is the result: nothing can be " in outcome.out
+        assert Path("model.opt.onnx").read_bytes() == Path("plain.onnx").read_bytes()
+
+
+def test_the_time_contains_the_search(xopt: Xopt, samples: Path) -> None:
+    onnx.save(network(layers=1), "model.onnx")
+    outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples)
+    (line,) = [line for line in outcome.out.splitlines() if line.startswith("time ")]
+    assert re.search(r", quantizing \d+\.\d\d s, validating ", line)
+    found = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", samples, "--json").json["precision"]
+    assert found["seconds"] > 0
+
+
+def test_bytes_that_stay_in_float32(xopt: Xopt) -> None:
+    """By operator; where the goal is time, the summary names the other goal."""
+    model, feeds = one_sensitive()
+    onnx.save(model, "model.onnx")
+    Path("samples").mkdir()
+    for place, each in enumerate(feeds):
+        np.savez(f"samples/{place}.npz", **each)  # type: ignore[arg-type]
+    for goal, hint in (("speed", "; --for size may leave fewer"), ("size", "")):
+        some = ("--precision", "int4", "--tolerance", "1%", "--feeds", "samples", "--for", goal)
+        outcome = xopt("model.onnx", *some)
+        (line,) = [line.strip() for line in outcome.out.splitlines() if " of constants stay in float32" in line]
+        assert re.fullmatch(rf"[\d.]+ kB of constants stay in float32: MatMul 16\.4 kB(, \w+ [\d.]+ k?B)*{hint}", line)
 
 
 def test_as_json(xopt: Xopt, samples: Path) -> None:
@@ -54,7 +91,7 @@ def test_random_values_are_no_evidence(xopt: Xopt) -> None:
 
 
 def test_error_beyond_the_tolerance(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xoptim.precision.trial.Trial.error_of", lambda *_: 0.5)
+    monkeypatch.setattr(Lowered, "fault", "the error is 50.00%, more than the tolerance of 20.00%")
     onnx.save(network(layers=1), "model.onnx")
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE)
     assert outcome.code == 1
@@ -111,7 +148,6 @@ def test_report_shows_the_optimization_in_floats(xopt: Xopt, samples: Path) -> N
             ("--precision", "int8", "--only-if-faster"),
             "--only-if-faster has no effect with --precision",
         ),
-        (("--precision", "int8"), "nothing can be rounded to int8: no product has constant weights of 32-bit floats"),
         (("--precision", "int8", "--feeds", "empty"), "no .npz file in 'empty'; write one for each sample with numpy.savez"),
     ],
 )
@@ -130,7 +166,7 @@ def test_convolutions_need_samples(xopt: Xopt) -> None:
     outcome = xopt("model.onnx", "--precision", "int8", *SIZE, "--feeds", "samples", "--calibration", "entropy")
     assert (outcome.code, outcome.err) == (0, "")
     assert "in floats" not in outcome.out
-    assert "int8: 4 of 4 products" in outcome.out
+    assert "int8: 4 of 4 operators quantized" in outcome.out
 
 
 def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
@@ -139,7 +175,7 @@ def test_16_bits_for_gpus(xopt: Xopt, samples: Path) -> None:
     outcome = xopt("model.onnx", *half, "--io-types", "float16")
     assert (outcome.code, outcome.err) == (0, "")
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("precision ")]
-    assert line.startswith("precision   float16: 10 of 10 operators, error 0.")
+    assert line.startswith("precision   float16: 10 of 10 operators quantized, error 0.")
     assert "with the rounded numbers, operators of 16 bits compute the same as floats: equal" in outcome.out
     graph = onnx.load("model.opt.onnx").graph
     assert [port.type.tensor_type.elem_type for port in (*graph.input, *graph.output)] == [7, 10]
