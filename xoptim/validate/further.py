@@ -150,7 +150,7 @@ class Further:
             plans += [feeding.styled("wide", Style(numbers="wide"))] * times
         if feeding.may_be_wide and (is_tiny or any(model.has_any(_UNEVEN) for model in models)):
             plans += [feeding.styled("far", Style(numbers="far"))] * times
-        if (feeding.may_be_wide or is_tiny) and any(is_tiny or model.has_any(_TYING) for model in models):
+        if (feeding.may_be_wide or (is_tiny and feeding.random)) and any(is_tiny or model.has_any(_TYING) for model in models):
             plans += [feeding.styled("ties", Style(numbers="ties"))] * times
         if is_tiny and feeding.random:
             plans += [feeding.plan] * times + [feeding.styled("free", Style())] * times
@@ -159,7 +159,7 @@ class Further:
         plans += [feeding.styled("level", Style(level=level)) for level in self._levels(is_tiny=is_tiny)]
         is_open = is_on_gpu and any(model.has_any(_SPREADING) for model in models)
         if feeding.may_be_odd and feeding.options.exactness in ("exact", "rounding") and not is_open:
-            plans.append(feeding.odd_plan())
+            plans += [feeding.odd_plan()] * times
         self._add(found, plans)
 
     def _add(self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None) -> int:
