@@ -155,7 +155,7 @@ CASES = [
         grid=np.full((1, 2, 2, 2), 3.0),
     ),
     _case(
-        "infinity_of_one_sign",
+        "infinity_in_a_vector",
         "IsInf of positive numbers only becomes one of both signs",
         "(float[N] x) => (bool[N] y)",
         "y = IsInf <detect_negative = 0> (x)",

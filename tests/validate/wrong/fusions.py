@@ -28,15 +28,6 @@ CASES = [
         x=[[[5, 6], [7, 8]]],
     ),
     _case(
-        "gelu_by_tanh",
-        "Gelu by Erf becomes Gelu by Tanh",
-        _ROW,
-        "y = Gelu(x)",
-        """y = Gelu <approximate = "tanh"> (x)""",
-        relative=1e-4,
-        x=[[-2, -1, 1, 2]],
-    ),
-    _case(
         "quick_gelu_alpha",
         "x * Sigmoid(1.7 * x) becomes QuickGelu with the default alpha of 1.702",
         f"{_ROW} <float c = {{1.7}}>",

@@ -124,15 +124,6 @@ CASES = [
         x=[[1.003, 1, 2, 3]],
     ),
     _case(
-        "zero_point_of_matmul",
-        "The zero point of the second operand of a MatMulInteger is dropped",
-        """(uint8[N,2] x) => (int32[N,2] y) <uint8[2,2] w = {1, 2, 3, 4}, uint8 z = {0},
-        uint8 o = {1}>""",
-        "y = MatMulInteger(x, w, z, o)",
-        "y = MatMulInteger(x, w, z)",
-        x=[[1, 2]],
-    ),
-    _case(
         "dynamic_range_without_zero",
         "The range of a DynamicQuantizeLinear does not include 0",
         _ROW,
