@@ -182,3 +182,12 @@ def test_sequences_maps_and_nothing() -> None:
     assert "keys 3 instead of 3, 4" in compare(maps, [{3: 1.0, 4: 0.5}, {3: 0.25}]).message
     third = float(np.float32(1) / np.float32(3))
     assert compare({"a": third}, {"a": float(np.nextafter(np.float32(third), np.float32(1)))}).ok
+
+
+def test_an_approximation_may_be_0_where_the_function_saturates() -> None:
+    """Results that are tiny throughout, on large values only."""
+    tiny, zero = np.full(4, 6e-36, np.float32), np.zeros(4, np.float32)
+    (strict,) = compare_values("y", tiny, zero, ComparisonRules("approximate"))
+    (saturated,) = compare_values("y", tiny, zero, ComparisonRules("approximate", only_finite=True))
+    (rounded,) = compare_values("y", tiny, zero, ComparisonRules("rounding", only_finite=True))
+    assert (strict.ok, saturated.ok, rounded.ok) == (False, True, False)

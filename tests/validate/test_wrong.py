@@ -20,6 +20,8 @@ ESCAPES: Final[dict[str, str]] = {
     "square_and_divide": "large integers could make a computed divisor 0, which ends the process",
     "full_match": "no string that a regular expression accepts is made",
     "one_row_of_a_table": "an index takes a few of the rows of a large table",
+    "split_at_equal": "a tree has no form in 64-bit floats, and its step at an exact number passes for rounding",
+    "overlap_of_boxes": "no boxes are made that overlap by a given part",
 }
 """Names of the wrong rewrites that the verification accepts, each with the reason."""
 MOST_ESCAPES: Final = 10
@@ -33,6 +35,7 @@ def load(model: onnx.ModelProto) -> None:
     """Raise if onnxruntime cannot load a model."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # one of them ends the process
     content = model.SerializeToString()
     onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
@@ -40,11 +43,11 @@ def load(model: onnx.ModelProto) -> None:
 def test_there_are_enough_cases_of_each_kind() -> None:
     kinds = Counter(case.kind for case in CASES.values())
     assert len(CASES) == len(cases())
-    assert len(CASES) >= 130
+    assert len(CASES) >= 400
     assert len(kinds) == len(MODULES)
     assert min(kinds.values()) >= 10
     assert len(RIGHT) == len(right_cases())
-    assert len(RIGHT) >= 30
+    assert len(RIGHT) >= 80
 
 
 @pytest.mark.parametrize("case", [*CASES.values(), *RIGHT.values()], ids=lambda case: case.name)

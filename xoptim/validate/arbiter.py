@@ -54,6 +54,7 @@ class Arbiter:
         self._noisy_sessions: dict[int, tuple[Session, dict[str, np.ndarray]]] = {}
         self._sessions = [Session(model.proto, settings, weights=model.weights) for model in self._models]
 
+    @np.errstate(all="ignore")  # results in double may be next to the limits of the type
     def findings(
         self, run: ReferenceRun, results: Sequence[Value], outputs: Sequence[Port], rules: ComparisonRules
     ) -> dict[str, Finding]:
@@ -126,8 +127,7 @@ class Arbiter:
             moved = {name: move_one_ulp(array, rng).astype(np.float64) for name, array in own.items()}
             ones = {name: move_one_ulp(array, rng) for name, array in factors.items()}
             results = np.asarray(session.run({**feeds, **moved, **ones})[at]).reshape(-1)
-            with np.errstate(all="ignore"):
-                change = np.abs(results - np.asarray(usual[at]).reshape(-1))
+            change = np.abs(results - np.asarray(usual[at]).reshape(-1))
             total = total + np.where(np.isfinite(change), change, 0.0)
         return np.asarray(total)
 
@@ -150,9 +150,8 @@ class _Output:
         self._unit = float(ml_dtypes.finfo(expected.dtype).eps)  # type: ignore[no-untyped-call]
         self._atol = rules.tolerance(element_type(expected.dtype)).atol
         self._broken = excesses(expected, actual, rules) > 1.0
-        with np.errstate(all="ignore"):
-            self._known = np.logical_and.reduce([np.isfinite(each) for each in (self._expected, self._actual, wide, other)])
-            self.gap = np.where(self._known, np.abs(other - wide), 0.0)
+        self._known = np.logical_and.reduce([np.isfinite(each) for each in (self._expected, self._actual, wide, other)])
+        self.gap = np.where(self._known, np.abs(other - wide), 0.0)
 
     def disagrees(self) -> np.ndarray:
         """The elements on which the models disagree in double."""
@@ -163,8 +162,7 @@ class _Output:
 
     def differs_visibly(self) -> np.ndarray:
         """The elements that differ by more than the last bits in their own type."""
-        with np.errstate(all="ignore"):
-            found: np.ndarray = np.abs(self._actual - self._expected) > _LAST_BITS * self._unit * np.abs(self._expected)
+        found: np.ndarray = np.abs(self._actual - self._expected) > _LAST_BITS * self._unit * np.abs(self._expected)
         return found
 
     def exceeds(self, level: np.ndarray) -> np.ndarray:
@@ -189,9 +187,8 @@ class _Output:
 
     def is_as_accurate(self, agrees: np.ndarray) -> bool:
         """Whether each element that breaks the rule is about as close to the value in double as in the original."""
-        with np.errstate(all="ignore"):
-            mine = np.where(self._known, np.abs(self._expected - self._wide), 0.0)
-            its = np.abs(self._actual - self._other)
+        mine = np.where(self._known, np.abs(self._expected - self._wide), 0.0)
+        its = np.abs(self._actual - self._other)
         typical = float(np.median(mine[self._known])) if self._known.any() else 0.0
         allowed = _MULTIPLE * np.maximum(mine, typical) + 2 * _LAST_BITS * self._unit * np.abs(self._wide) + self._atol
         excused = self._known & agrees & (its <= allowed)
@@ -199,8 +196,7 @@ class _Output:
 
     def described(self, different: np.ndarray) -> str:
         """The largest difference, relative to its element."""
-        with np.errstate(all="ignore"):
-            share = np.where(different, self.gap / np.abs(self._wide), -1.0)
+        share = np.where(different, self.gap / np.abs(self._wide), -1.0)
         place = int(np.argmax(share))
         count = int(np.count_nonzero(different))
         return (

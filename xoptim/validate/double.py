@@ -83,13 +83,13 @@ def _array_in_double(tensor: TensorProto, base_dir: Path | None, narrow: int) ->
 
 def narrow_type(model: onnx.ModelProto) -> int | None:
     """The one type below double in which a model computes, ``None`` if there are several or none."""
-    found = used_types(model)
+    found = element_types(model)
     narrow = [element for element in NARROW if element in found]
     return narrow[0] if len(narrow) == 1 else None
 
 
-def used_types(model: onnx.ModelProto) -> set[int]:
-    """The element types that a model declares, stores, or converts to."""
+def element_types(model: onnx.ModelProto) -> set[int]:
+    """The element types that a model names: of inputs, outputs, constants and results of casts."""
     found = {tensor.data_type for tensor in model.graph.initializer}
     for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
         found.add(value.type.tensor_type.elem_type)
@@ -283,7 +283,7 @@ _SNAPPED: Final = (
     + "al = Mul(alpha, sixty) ar = Round(al) ad = Sub(al, ar) aa = Abs(ad) near = Less(aa, least) aq = Div(ar, sixty)"
     + " slope = Where(near, aq, alpha) "
 )
-"""A slope of a sixth, rounded to 32 bits in an attribute, is a sixth: HardSwish computes with that."""
+"""A slope of a sixth, rounded to seven digits or to 32 bits in an attribute, is a sixth: HardSwish computes with that."""
 _HALF: Final = _number("half", 0.5) + _number("one", 1.0)
 _TANH_GELU: Final = (
     _HALF + _number("c", 0.044715) + _number("r", 0.7978845608028654)
@@ -377,6 +377,14 @@ _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
             _attributes("alpha")
             + _ZERO_ONE
             + "d = Div(x, alpha) e = Exp(d) m = Sub(e, one) s = Mul(m, alpha) n = Less(x, zero) y = Where(n, s, x)"
+        ),
+    ),
+    "Hardmax": (
+        "Hardmax <axis: int = -1> (x) => (y)",
+        lambda: (
+            "i = ArgMax <axis: int = @axis, keepdims = 0> (x) s = Shape(x) a = Constant <value_int: int = @axis> () "
+            + "d = Gather(s, a) v = Constant <value = int64[2] {0, 1}> () o = OneHot <axis: int = @axis> (i, d, v) "
+            + "y = Cast <to = 11> (o)"
         ),
     ),
     "Softsign": ("Softsign (x) => (y)", lambda: _ZERO_ONE + "a = Abs(x) d = Add(one, a) y = Div(x, d)"),

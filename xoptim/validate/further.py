@@ -97,6 +97,7 @@ _MOST_MIXED: Final = 4  # attempts with other values of all operands
 _MOST_LEVELS: Final = 3
 _USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
 _TIMES: Final = 4  # runs of one kind where a run takes next to no time
+_ODD: Final = 3  # numbers that are not finite: NaN and two infinities
 _LARGEST_OPERAND: Final = 1 << 12
 _MOST_ATTEMPTS: Final = 96  # to reach branches
 _LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
@@ -150,7 +151,7 @@ class Further:
             plans += [feeding.styled("wide", Style(numbers="wide"))] * times
         if feeding.may_be_wide and (is_tiny or any(model.has_any(_UNEVEN) for model in models)):
             plans += [feeding.styled("far", Style(numbers="far"))] * times
-        if (feeding.may_be_wide or is_tiny) and any(is_tiny or model.has_any(_TYING) for model in models):
+        if (feeding.may_be_wide or (is_tiny and feeding.random)) and any(is_tiny or model.has_any(_TYING) for model in models):
             plans += [feeding.styled("ties", Style(numbers="ties"))] * times
         if is_tiny and feeding.random:
             plans += [feeding.plan] * times + [feeding.styled("free", Style())] * times
@@ -159,7 +160,7 @@ class Further:
         plans += [feeding.styled("level", Style(level=level)) for level in self._levels(is_tiny=is_tiny)]
         is_open = is_on_gpu and any(model.has_any(_SPREADING) for model in models)
         if feeding.may_be_odd and feeding.options.exactness in ("exact", "rounding") and not is_open:
-            plans.append(feeding.odd_plan())
+            plans += [feeding.odd_plan()] * (2 if _has_few_elements(found[0].feeds) else 1)
         self._add(found, plans)
 
     def _add(self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None) -> int:
@@ -273,6 +274,11 @@ class Further:
             return planning(sizes, run + by, gentle)
 
         return plan
+
+
+def _has_few_elements(feeds: Mapping[str, Value]) -> bool:
+    """Whether an input has no room for NaN and both infinities."""
+    return any(isinstance(value, np.ndarray) and 0 < value.size < _ODD for value in feeds.values())
 
 
 def _at(sizes: Sizes, planning: Planning) -> Planning:

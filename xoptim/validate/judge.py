@@ -75,12 +75,13 @@ def judge(
         except RunError as error:
             where = _where(run.sizes) + _values(run)
             return judging.report("different", f"onnxruntime cannot run the optimized model{where}: {error}")
+    other = other or Located(*read_proto(optimized, base_dir))
     if not is_part:
-        judging.arbitrate(reference, candidate, other or Located(*read_proto(optimized, base_dir)))
+        judging.arbitrate(reference, candidate, other)
     del candidate  # frees its weights before the verdict loads further sessions
     report = judging.verdict(reference, is_part)
     if report.ok and options.is_thorough and reference.is_short:
-        outcome = under_optimizations(reference, optimized, base_dir, options.rules)
+        outcome = under_optimizations(reference, optimized, other, options.rules)
         report = replace(report, notes=(*report.notes, outcome.note) if outcome.note else report.notes)
         if outcome.difference:
             reason = f"with onnxruntime's own optimizations, which leave the original right, {outcome.difference}"

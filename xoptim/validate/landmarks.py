@@ -1,7 +1,8 @@
 """Numbers next to which a model may behave in another way: bounds of a Clip or a Slice, thresholds."""
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,7 +19,13 @@ _BOUNDING: Final = frozenset((
     "TopK", "Trilu", "OneHot", "Sub", "Add", "NonMaxSuppression",
 ))  # fmt: skip
 """Operators whose constant operands are bounds, or move a number towards one."""
+_SPLITS: Final = ("nodes_values", "nodes_values_as_tensor", "nodes_splits")
 _ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
+    "TreeEnsemble": _SPLITS,
+    "TreeEnsembleClassifier": _SPLITS,
+    "TreeEnsembleRegressor": _SPLITS,
+    "Binarizer": ("threshold",),
+    "Imputer": ("replaced_value_float", "replaced_value_int64"),
     "Clip": ("min", "max"),
     "ThresholdedRelu": ("alpha",),
     "Shrink": ("lambd", "bias"),
@@ -71,7 +78,7 @@ def landmarks(original: onnx.ModelProto, other: onnx.ModelProto | None = None) -
     """The bounds and thresholds in a model and in another one, those that only one of them has first."""
     mine = set(_numbers(original))
     its = mine if other is None else set(_numbers(other))
-    changed = sorted(mine ^ its, key=_order)
+    changed = [*sorted(mine ^ its, key=_order), *_between(mine ^ its)]
     # What a Cast cuts off matters where only one model has it: both mask a sequence by floats, for instance.
     common = sorted((bound for bound in mine & its if bound.number not in _LIMITS), key=_order)
     numbers = dict.fromkeys(bound.number for bound in (*changed, *common))
@@ -90,6 +97,14 @@ def _lengths(model: onnx.ModelProto) -> set[int]:
 class _Bound(NamedTuple):
     number: float
     is_float: bool
+
+
+def _between(changed: Collection[_Bound]) -> Iterator[_Bound]:
+    """Numbers between neighbours, which may be close to each other."""
+    for is_float in (True, False):
+        numbers = sorted(bound.number for bound in changed if bound.is_float == is_float)
+        for low, high in itertools.islice(itertools.pairwise(numbers), _MOST):
+            yield _Bound((low + high) / 2 if is_float else float((low + high) // 2), is_float)
 
 
 def _order(bound: _Bound) -> tuple[float, float]:

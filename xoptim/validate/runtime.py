@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
-from xoptim.validate.double import used_types
+from xoptim.validate.double import element_types
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.further import TINY
-from xoptim.validate.protos import ModelLike
+from xoptim.validate.protos import Located, ModelLike
 from xoptim.validate.reference import Reference
 from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, Value
+from xoptim.validate.session import Session, SessionSettings, Value
 
 _ROUNDING: Final = 0.005  # of the largest number; fused kernels add up in another order, and in other types
 _ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
-_CRASHING: Final = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
-"""Types for which onnxruntime's optimizations end the process on some graphs, such as a Transpose before a MatMul."""
+_FATAL: Final = ("NchwcTransformer",)
+"""An optimization of convolutions in float32, which ends the process at some MatMul of transposed 16-bit floats."""
 
 
 class Outcome(NamedTuple):
@@ -34,17 +34,20 @@ class Outcome(NamedTuple):
     note: str = ""
 
 
-def under_optimizations(reference: Reference, optimized: ModelLike, base_dir: Path | None, rules: ComparisonRules) -> Outcome:
-    """Compare both models, run with all optimizations of onnxruntime, with the original run without them."""
-    if used_types(reference.proto) & _CRASHING:
-        return Outcome()
+def under_optimizations(reference: Reference, optimized: ModelLike, other: Located, rules: ComparisonRules) -> Outcome:
+    """Compare both models, run with all optimizations of onnxruntime, with the original run without them.
+
+    ``other`` is the optimized model as it was read.
+    """
+    if rules.exactness == "exact":
+        rules = replace(rules, exactness="rounding")  # fused kernels round in another way
     run = min((run for run in reference.runs if not run.is_probe), key=_work, default=None)
     if run is None:
         return Outcome()
-    its = _worst(reference, run, optimized, base_dir, rules)
+    its = _worst(reference, run, optimized, other, rules)
     if not its.is_wrong and run.work > TINY:
         return Outcome()  # it takes time to load the original, only to tell that it is computed wrongly
-    mine = _worst(reference, run, reference.proto, reference.base_dir, rules)
+    mine = _worst(reference, run, reference.proto, Located(reference.proto, reference.base_dir), rules)
     note = f"onnxruntime's own optimizations change the results of the original: {mine.text}" if mine.is_wrong else ""
     if mine.is_wrong and not its.is_wrong:
         note += "; those of the optimized model are right"
@@ -68,9 +71,9 @@ class _Worst(NamedTuple):
         return self.share > _ROUNDING
 
 
-def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, base_dir: Path | None, rules: ComparisonRules) -> _Worst:
+def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, read: Located, rules: ComparisonRules) -> _Worst:
     try:
-        session = Session(model, replace(reference.settings, level="all"), base_dir=base_dir)
+        session = Session(model, _settings(reference.settings, read.proto), base_dir=read.base_dir)
         results = session.run(run.feeds)
     except (LoadError, RunError) as error:
         return _Worst(math.inf, f"it does not run: {error}")
@@ -78,6 +81,12 @@ def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, base_dir: 
         return _Worst()
     found = [_share(c) for c in _compared(reference, run.results, results, rules)]
     return max(found, default=_Worst())
+
+
+def _settings(settings: SessionSettings, model: onnx.ModelProto) -> SessionSettings:
+    """All optimizations, but for those that may end the process."""
+    disabled = _FATAL if TensorProto.FLOAT16 in element_types(model) else ()
+    return replace(settings, level="all", disabled_optimizers=disabled)
 
 
 def _compared(

@@ -1,7 +1,7 @@
 """Pairs of models as short texts, and whether their results on given values differ."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ class Pair:
         why: the rule behind the rewrite, and where it fails or why it holds.
         before: the original as ONNX text, without header.
         after: the result.
+        opset: of both.
     """
 
     kind: str
@@ -35,16 +36,17 @@ class Pair:
     why: str
     before: str
     after: str
+    opset: int = field(default=OPSET, kw_only=True)
 
     @property
     def original(self) -> onnx.ModelProto:
         """The original."""
-        return parse(self.before, OPSET, domains=DOMAINS)
+        return parse(self.before, self.opset, domains=DOMAINS)
 
     @property
     def result(self) -> onnx.ModelProto:
         """The rewritten model."""
-        return parse(self.after, OPSET, domains=DOMAINS)
+        return parse(self.after, self.opset, domains=DOMAINS)
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ def wrong(
     return Wrong(kind, name, why, first, second, values, relative)
 
 
-def right(name: str, why: str, signature: str, before: str, after: str) -> Pair:
-    """A rewrite that holds, with the parameters of `wrong`."""
-    return Pair("right", name, why, _text(signature, before), _text(signature, after))
+def right(name: str, why: str, signature: str, before: str, after: str, opset: int = OPSET) -> Pair:
+    """A rewrite that holds, with the parameters of `wrong`; ``opset`` is that of both models."""
+    return Pair("right", name, why, _text(signature, before), _text(signature, after), opset=opset)
 
 
 def judged(pair: Pair) -> ValidationReport:

@@ -6,14 +6,22 @@ from typing import Final
 
 from tests.validate.wrong import (
     absent,
+    accepted,
     arithmetic,
     attributes,
     bounds,
     branches,
+    classic,
     conditions,
+    fusions,
+    hidden,
+    images,
+    lengths,
     many,
+    medium,
     narrowed,
     operands,
+    quantized,
     right,
     shapes,
     tolerance,
@@ -32,6 +40,13 @@ MODULES: Final[Sequence[ModuleType]] = (
     attributes,
     many,
     conditions,
+    fusions,
+    lengths,
+    quantized,
+    classic,
+    medium,
+    hidden,
+    images,
 )
 
 
@@ -42,4 +57,4 @@ def cases() -> list[Wrong]:
 
 def right_cases() -> list[Pair]:
     """The rewrites that hold."""
-    return list(right.CASES)
+    return [*right.CASES, *accepted.CASES]
