@@ -293,8 +293,7 @@ def test_an_end_where_nothing_can_be_told_says_nothing() -> None:
     other = f"{head} {{ {factor} p = Mul(c, n) q = Mul(p, n) t = Mul(q, n) y = Sin(t) }}"
     report = check(original, other, exactness="rounding")
     assert report.status == "equal", report.reason
-    assert report.runs[-1].is_probe
-    assert not report.runs[-1].comparisons[0].ok
+    assert any(run.is_probe and not run.comparisons[0].ok for run in report.runs)
     assert any(note.startswith("outputs are too sensitive to be compared with batch=") for note in report.notes)
     wrong = f"{head} {{ {factor} p = Mul(n, n) q = Mul(p, n) t = Mul(c, q) y = Cos(t) }}"
     assert check(original, wrong, exactness="rounding").status == "different"

@@ -15,8 +15,8 @@ def test_bounds_of_both_models_count_those_of_one_first() -> None:
     before = parse(f"{head} <float low = {{-3}}, float high = {{500}}> {{ y = Clip(x, low, high) }}")
     after = parse(f"{head} <float low = {{-3}}, float high = {{400}}> {{ a = Max(x, low) y = Min(a, high) }}")
     found = landmarks(before, after)
-    assert found.all == (400.0, 500.0, -3.0)
-    assert found.floats == (400.0, 500.0)
+    assert found.all == (400.0, 500.0, 450.0, -3.0)  # a number between two bounds shows which one holds
+    assert found.floats == (400.0, 500.0, 450.0)
     assert found.integers == ()
     assert found.is_new
     assert not landmarks(before, before).is_new
@@ -30,7 +30,7 @@ def test_integers_attributes_and_limits_of_types() -> None:
     )
     found = landmarks(model, parse("agraph (int64[n] i, float[n] x) => (int64[n] y) { y = Neg(i) }"))
     assert found.floats == (2.5,)
-    assert found.integers == (77.0, 127.0)
+    assert found.integers == (77.0, 127.0, 102.0)
 
 
 def test_strings_of_the_model() -> None:

@@ -58,9 +58,12 @@ class Call(Generic[T]):
             self._ended.set()
 
     def _outcome(self) -> T:
-        if self._error is not None:
+        if self._error is None:
+            return self._result[0]
+        try:
             raise self._error
-        return self._result[0]
+        finally:
+            self._error = None  # its traceback refers to this object, which keeps what the call reads
 
     def _abandon(self) -> bool:
         """Abandon the thread if it still runs; returns whether it does."""
