@@ -126,8 +126,8 @@ def measure(path: Path, asked: PrecisionOptions, provider: str, seconds: float) 
     for name in ("ours", *tools(asked.scheme)):
         known = name in models
         figures += (times[name], found[name], models[name].ByteSize() / original.ByteSize()) if known else (np.nan,) * 3
-    products = {each.result for each in ours.products if not each.reads}
-    rounded = {each.result for each in ours.products if each.form in ours.rounded.items()}
+    products = {each.result for each in ours.products if not each.reads and not each.is_stored}
+    rounded = ours.taken.keys()
     return f"{path.stem} | {len(products & rounded)} of {len(products)}", figures
 
 

@@ -214,6 +214,15 @@ def test_the_summary_names_what_is_left() -> None:
     assert found.seconds > 0
 
 
+def test_int4_stays_where_computing_with_it_is_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (attempts, times):
+        monkeypatch.setattr(module, "best_times", lambda runs, *_: [1.0, *[2.0] * (len(runs) - 1)])
+    model, feeds = reading("MatMul")
+    found = lowered(model, feeds, scheme="int4", tolerance=0.5)
+    assert found.rounded == {"y": "Int4Constants"}
+    assert "0 of 1 operators quantized (no choice within the tolerance is faster here), 1 constant in 4 bits" in found.summary()
+
+
 def drawn(seed: int) -> tuple[onnx.ModelProto, list[Feeds]]:
     """A network of MatMuls, tables and elementwise operators with large constants; some results are signs."""
     rng = np.random.default_rng(seed)
