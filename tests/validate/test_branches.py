@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import onnx
 import pytest
@@ -98,3 +100,15 @@ def test_a_branch_behind_a_threshold_runs() -> None:
     report = validate(parse(text.format(op="Neg")), parse(text.format(op="Identity")))
     assert report.status == "different"
     assert validate(parse(text.format(op="Neg")), parse(text.format(op="Identity")), ValidationOptions(extremes=False)).ok
+
+
+def test_more_branches_than_can_be_counted() -> None:
+    node = "{0} = If (c) <then_branch = t{0} () => (float[n] u{0}) {{ u{0} = Neg({1}) }}, "
+    node += "else_branch = e{0} () => (float[n] v{0}) {{ v{0} = Abs({1}) }}>"
+    names = ["x", *(f"y{number}" for number in range(130))]
+    nodes = " ".join(node.format(second, first) for first, second in itertools.pairwise(names))
+    model = parse(f"agraph (float[n] x, bool c) => (float[n] {names[-1]}) {{ {nodes} }}")
+    assert counting(model) is None
+    report = validate(model, model)
+    assert report.ok
+    assert "it is not known which of 260 branches and loop bodies ran: there are too many" in report.notes

@@ -19,6 +19,8 @@ from xoptim.facts.protos import every_node
 COUNTS: Final = "xoptim.branches.counts"
 """Name of the further output."""
 _PREFIX: Final = "xoptim.branches."
+_MOST: Final = 256
+"""Subgraphs of a model: each of them gets counters for all."""
 _TRIPS: Final = ("no trip", "one trip", "several trips")
 
 
@@ -52,9 +54,14 @@ class Counted(NamedTuple):
     bodies: tuple[Body, ...]
 
 
+def count_bodies(model: onnx.ModelProto) -> int:
+    """The number of subgraphs of the main graph, at every depth."""
+    return sum(len(_bodies_of(node)) for node in every_node(model.graph.node))
+
+
 def counting(model: onnx.ModelProto) -> Counted | None:
-    """A copy of a model that counts, and has no other output; ``None`` when no node has a subgraph."""
-    if not any(_bodies_of(node) for node in model.graph.node) or _has_old_scan(model):
+    """A copy of a model that counts, and has no other output; ``None`` when no node has a subgraph, or too many have."""
+    if not 0 < count_bodies(model) <= _MOST or _has_old_scan(model):
         return None
     copy = onnx.ModelProto()
     copy.CopyFrom(model)

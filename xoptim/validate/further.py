@@ -11,7 +11,7 @@ import onnx
 
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
-from xoptim.validate.branches import Body, counting
+from xoptim.validate.branches import Body, count_bodies, counting
 from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.feed_values import Style
@@ -224,12 +224,13 @@ class Further:
         """Values that reach branches which no run has reached; returns what none of those tried reaches."""
         counted = counting(self._feeding.model)
         if counted is None:
-            return []
+            many = count_bodies(self._feeding.model)
+            return [f"it is not known which of {many} branches and loop bodies ran: there are too many"] if many else []
         try:
             session = Session(counted.proto, self._settings, base_dir=base_dir)
             reach = Reach(session, counted.bodies, found)
         except (LoadError, RunError):
-            return [f"which branches of {body.op_type} {body.owner!r} ran" for body in counted.bodies[:1]]
+            return ["it is not known which branches ran: ONNX Runtime does not run the model that counts them"]
         for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
             if not reach.missed():
                 break
@@ -331,4 +332,5 @@ class Reach:
 
     def missed(self) -> list[str]:
         """What no run has reached."""
-        return [text for body, seen in zip(self._bodies, self._seen, strict=True) for text in body.missed(seen)]
+        pairs = zip(self._bodies, self._seen, strict=True)
+        return [f"never ran: {text}" for body, seen in pairs for text in body.missed(seen)]

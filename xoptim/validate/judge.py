@@ -32,6 +32,7 @@ _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
 _RANDOM: Final = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 _LOGGER = logging.getLogger("xoptim")
+_MOST_NAMED: Final = 8  # branches that never ran
 _OVERFLOWING: Final = ("wide", "far", "level", "branches")
 """Sources of values so large that results may overflow, which depends on the order of operations."""
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
@@ -303,7 +304,9 @@ class Judge:
         if hollow:
             return self.report("not validated", hollow_reason(hollow, len(reference.outputs)), "evidence")
         self._notes += [] if is_part else rounding_note(self.runs)
-        self._notes += [f"never ran: {text}" for text in reference.unreached]
+        self._notes += reference.unreached[:_MOST_NAMED]
+        if len(reference.unreached) > _MOST_NAMED:
+            self._notes.append(f"never ran: {len(reference.unreached) - _MOST_NAMED} more branches and numbers of trips")
         if not is_part and not any(c.count for run in self.runs for c in run.comparisons):
             self._notes.append("no output held an element")
         if self.skipped:
