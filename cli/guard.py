@@ -25,7 +25,7 @@ def note(step: str) -> None:
 def guarded(command: Callable[[], None]) -> None:
     """Run a command in a child, and exit as it does; without a child where the system has no means to pass on signals.
 
-    Nothing large may be loaded before, and no thread may run. What a child leaves behind that dies is removed.
+    Nothing large may be loaded before, and no thread may run. The files of a child that dies are removed.
     """
     _STEP[:] = [mmap.mmap(-1, _ROOM)]
     JOURNAL.share()

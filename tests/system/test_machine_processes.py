@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,6 +46,14 @@ def test_a_process_ends_alone_where_there_are_no_groups(monkeypatch: pytest.Monk
         assert process.wait(60)
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a signal, which Python handles a moment after the system delivers it."""
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+
+
 def test_the_request_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """It calls what is set, in the ways of POSIX and of Windows."""
     called: list[Any] = []
@@ -53,6 +63,7 @@ def test_the_request_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
         for platform in (sys.platform, "win32"):
             monkeypatch.setattr(sys, "platform", platform)
             processes.end_this_process()
+        wait_until(lambda: len(called) == 2)
         assert called == [signal.SIGTERM] * 2
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         processes.on_request_to_end(called.append)

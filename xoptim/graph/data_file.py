@@ -132,7 +132,7 @@ def reserved(target: Path) -> Path:
 
 
 def former_data(model: Path, taken: Collection[str]) -> list[Path]:
-    """The files of weights that were written with a model, and that it refers to, without those of some names."""
+    """The files of weights that were written with a model, and that it refers to, except files with some names."""
     pattern = re.compile(rf"{re.escape(model.name)}(\.\d+)?\.data")
     own = [each for each in _beside(model) if pattern.fullmatch(each.name) and each.name not in taken]
     return [path for path in own if model.is_file() and _names(model, path)]

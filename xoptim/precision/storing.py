@@ -122,7 +122,7 @@ class Weights:
         """The forms in which each constant can be stored.
 
         Args:
-            others: operators that can be quantized. A constant of which one of them is made is another form of it.
+            others: operators that can be quantized. A constant that is computed from such a weight is another form of it.
         """
         owners = {each.weights: each.leader or each.result for each in others if each.weights}
         found = list[Product]()

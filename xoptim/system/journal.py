@@ -1,6 +1,6 @@
 """The temporary files of this process, and the files that they become, for the end of a command that was interrupted.
 
-A process that waits for this one can read the journal too, and remove what a process leaves behind that was killed.
+A process that waits for this one can read the journal too, and remove the files of a process that was killed.
 """
 
 import json

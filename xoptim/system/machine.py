@@ -33,7 +33,7 @@ def start_python(code: str, *words: str, prefix: Sequence[str] = (), **options: 
 
     Neither it nor a process that it starts imports from the current folder, where modules may have any name: ``-P``,
     and its variable for the others. ``PYTHONPATH`` counts as ever. ``prefix`` begins the command line; ``options`` are
-    those of `subprocess.Popen`.
+    the parameters of `subprocess.Popen`.
     """
     command = [*prefix, sys.executable, "-P", "-c", code, *words]
     return subprocess.Popen(command, env={**os.environ, "PYTHONSAFEPATH": "1"}, **options)
@@ -155,7 +155,7 @@ def end_of_child(patience: float) -> ChildEnd | None:
         else:
             asked = asked or info.si_signo
             deadline = min(deadline, time.monotonic() + patience)
-            if info.si_code <= 0:  # those of a terminal reach the child too
+            if info.si_code <= 0:  # signals of a terminal reach the child too
                 os.kill(child, info.si_signo)
     return ChildEnd(os.waitstatus_to_exitcode(status), asked)
 

@@ -27,7 +27,7 @@ from xoptim.validate.work import weight_bytes
 
 _RELATIVE: Final = 1e-9
 _OF_LARGEST: Final = 1e-13  # of the largest element: rounding in double of terms that cancel
-_LAST_BITS: Final = 4.0  # units in the last place that are no evidence of a difference
+_LAST_BITS: Final = 4.0  # units in the last place that may be rounding
 _DRAWS: Final = 6  # most times that the effect of the constants is measured
 _MULTIPLE: Final = 4.0
 _STEP: Final = 1e-3  # of an element: the least change that may be a step
@@ -36,7 +36,7 @@ _MOST_BYTES: Final = 1 << 28  # of weights of a model in double
 
 
 class Finding(NamedTuple):
-    """What the values in double say about an output: a difference in words, or that all differences are rounding."""
+    """The result for an output: a difference in words, or that all differences are rounding."""
 
     difference: str = ""
     is_rounding: bool = False
@@ -58,7 +58,7 @@ class Arbiter:
     def findings(
         self, run: ReferenceRun, results: Sequence[Value], outputs: Sequence[Port], rules: ComparisonRules
     ) -> dict[str, Finding]:
-        """What is known about the outputs of a run: ``results`` are those of the other model. Raises `RunError`."""
+        """The findings about the outputs of a run: ``results`` are those of the other model. Raises `RunError`."""
         feeds = {name: _widened(value) for name, value in run.feeds.items()}
         wide = [session.run(feeds) for session in self._sessions]
         found: dict[str, Finding] = {}

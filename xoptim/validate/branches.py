@@ -25,7 +25,7 @@ _TRIPS: Final = ("no trip", "one trip", "several trips")
 
 
 class Body(NamedTuple):
-    """A subgraph: its node, named by itself or its first result, and which of the node's subgraphs it is."""
+    """A subgraph: the name of its node, or of the node's first result, and its place among the subgraphs of the node."""
 
     owner: str
     op_type: str
@@ -38,7 +38,10 @@ class Body(NamedTuple):
         return count > 0 or self.is_counted
 
     def missed(self, seen: Collection[int]) -> list[str]:
-        """What no run reached; ``seen`` are the numbers of its runs, 2 for more, each within a run of the model."""
+        """The branches and numbers of trips that no run reached.
+
+        ``seen`` are the numbers of its runs, 2 for more, each within a run of the model.
+        """
         if self.op_type == "If":
             branch = self.name.removesuffix("_branch")
             return [] if {1, 2} & {*seen} else [f"branch {branch!r} of If {self.owner!r}"]
@@ -73,7 +76,7 @@ def counting(model: onnx.ModelProto) -> Counted | None:
 
 
 def _constant_names(graph: GraphProto) -> set[str]:
-    """The names of constants, that of an absent operand included."""
+    """The names of constants, and the empty name of an absent operand."""
     made = {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     return {"", *made, *(tensor.name for tensor in graph.initializer)}
 

@@ -1,7 +1,7 @@
 """A model in 64-bit floats: where two models differ by rounding alone, they agree here to many more digits.
 
-All tensors, types and casts of the one narrow type that a model computes in become double. Operators of which onnxruntime has
-no kernel for double become local functions of operators that have one.
+All tensors, types and casts of the one narrow type that a model computes in become double. Operators without
+a kernel for double become local functions of operators that have one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
 """Attributes that name an element type."""
 _LARGE: Final = 1 << 16  # bytes of weights that are handed to onnxruntime outside the protobuf
-_FRACTION: Final = 6  # binary places after the point, and in all, of a number that nobody rounded
+_FRACTION: Final = 6  # binary places after the point, and in all, of a number that was not rounded
 _DIGITS: Final = 16
 _DOMAIN: Final = "xoptim.double"
 _LEAST_OPSET: Final = 13
@@ -121,7 +121,7 @@ def _is_round(array: np.ndarray) -> bool:
 
 
 def _key(array: np.ndarray) -> tuple[str, int, int, int]:
-    """What equal arrays have in common, also after a transposition: the sum and the exclusive or of their bits."""
+    """A key that equal arrays share, also after a transposition: the sum and the exclusive or of their bits."""
     pattern = np.ascontiguousarray(array).reshape(-1).view(np.dtype(f"u{array.dtype.itemsize}"))
     return array.dtype.str, array.size, int(pattern.sum(dtype=np.uint64)), int(np.bitwise_xor.reduce(pattern, initial=0))
 

@@ -114,7 +114,7 @@ class _Builder:
             yield from self._grouped(shifted, flat, result)
 
     def _grouped(self, shifted: str, weight: str, result: str) -> Iterator[NodeProto]:
-        """Each group of channels by itself."""
+        """Each group of channels alone."""
         groups = range(self._window.groups)
         names = {kind: [self._name(kind) for _ in groups] for kind in ("gx", "gw", "gy")}
         yield from self._split(shifted, names["gx"], 1)

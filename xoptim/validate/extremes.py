@@ -27,7 +27,7 @@ from xoptim.validate.landmarks import NARROW_LIMITS
 from xoptim.validate.sized import SizedModel
 
 _SMALL: Final = 1024  # most elements of a constant that is read
-_POSITIONS: Final = 4  # so many times as long is an axis in which most positions are above a limit
+_POSITIONS: Final = 4  # an axis this many times as long has most positions above a limit
 _LARGEST: Final = 1 << 16  # beyond, a number means "all", or an axis is too long to be tried
 _ANY: Final = frozenset({"?"})
 """A symbol that belongs to no input: the size is unknown."""
@@ -329,7 +329,7 @@ class Ends:
     def ones(self) -> Iterator[Sizes]:
         """Assignments in which axes have the length 1: all, then each of the first ones alone; totals cover the others.
 
-        Where a model has windows, such as those of a pool, one more has axes of the next length.
+        Where a model has windows, such as a pool, one more has axes of the next length.
         """
         steps = {name: 1 - self._base[name] for name, purpose in self._free.items() if purpose != "total"}
         yield self._grown(steps)

@@ -63,6 +63,8 @@ class Style(NamedTuple):
     """Strings that the models contain."""
     level: float | None = None
     """One number for all elements of the free inputs."""
+    hides_rows: bool = True
+    """Whether a mask may hide a whole row. In 16 bits, rounding decides what is computed from it."""
     steers: bool = True
     """Whether integers may decide sizes, so that large ones could fill the memory, or divisors, so that 0 ends the process."""
 
@@ -142,7 +144,7 @@ def _tensor(
         numbers = _free(spec.element_type, use.kind, shape, rng, style)
     if use.kind in ("index", "place", "free") and is_integer(spec.element_type) and style.level is None:
         numbers = _with_landmarks(numbers, use, sizes, rng, _integral(style.landmarks, spec.element_type))
-    if use.was_mask and len(shape) > 1 and shape[0] > 1:
+    if use.was_mask and style.hides_rows and len(shape) > 1 and shape[0] > 1:
         numbers = np.array(numbers)
         numbers[0] = 0  # a row that is masked whole
     if use.kind == "divisor":

@@ -132,6 +132,24 @@ class Further:
 
         return plan
 
+    def values(
+        self,
+        found: list[ReferenceRun],
+        models: Callable[[], Collection[SizedModel]] | None,
+        *,
+        is_tiny: bool,
+        is_on_gpu: bool,
+    ) -> None:
+        """Values of other kinds; ``models``, whose operators decide on some of them, are ``None`` where a run takes long."""
+        is_moderate = self._feeding.options.exactness == "approximate"  # which errs more where numbers are not moderate
+        if not is_moderate:
+            self.free(found)
+        if models is None:
+            return
+        if not is_moderate:
+            self.other_numbers(found, models(), is_tiny=is_tiny, is_on_gpu=is_on_gpu)
+        self.operands(found)
+
     def free(self, found: list[ReferenceRun]) -> None:
         """Any numbers in the inputs whose readers prefer some: in all of them, or else in each of a few."""
         feeding = self._feeding
@@ -331,6 +349,6 @@ class Reach:
             seen.add(count)
 
     def missed(self) -> list[str]:
-        """What no run has reached."""
+        """The branches and numbers of trips that no run has reached."""
         pairs = zip(self._bodies, self._seen, strict=True)
         return [f"never ran: {text}" for body, seen in pairs for text in body.missed(seen)]

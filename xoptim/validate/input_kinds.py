@@ -1,4 +1,4 @@
-"""What the nodes that read an input expect of its values: an index, a mask, a shape, or any number."""
+"""The values that suit the nodes that read an input: an index, a mask, a shape, or any number."""
 
 import re
 from collections.abc import Mapping

@@ -157,13 +157,13 @@ def _compare_results(
 
 
 def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
-    """Outputs of which no element was compared: empty or NaN in every run; not those that are empty by their type."""
+    """Outputs without a compared element, empty or NaN in every run, except for outputs that are empty by their type."""
     judged = {c.whole or c.output for run in runs for c in run.comparisons if c.judged}
     return [port.name for port in outputs if port.name not in judged and not port.is_empty]
 
 
 def hollow_reason(hollow: Sequence[str], count: int) -> str:
-    """Why outputs without a compared element are no evidence, of ``count`` in all."""
+    """The reason why outputs without a compared element, of ``count`` in all, do not count."""
     if len(hollow) == count:
         return "in no run did an output of the original hold a finite number to compare; give values with --feeds"
     names = ", ".join(map(repr, hollow[:4])) + (", ..." if len(hollow) > 4 else "")

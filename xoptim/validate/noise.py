@@ -1,4 +1,4 @@
-"""What rounding alone does to the results of a model: all its numbers are moved by one unit in the last place."""
+"""The effect of rounding alone on the results of a model, whose numbers are moved by one unit in the last place."""
 
 import math
 from collections.abc import Collection, Mapping

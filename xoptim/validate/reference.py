@@ -111,32 +111,22 @@ class Search:
         sizes = found[0].sizes
         if self._objection(sizes):
             return
-        further = Further(self._feeding, partial(self._probe_plan, sizes), self._ones, self._settings())
-        further.overridden(found)
-        if not self._feeding.random:
-            return
-        if self._options.exactness != "approximate":  # which errs more where numbers are not moderate
-            further.free(found)
         work = self._work.of(sizes)
         self.is_short = work <= SHORT
-        if not self.is_short or not self._options.is_by_type:
-            return
-        models = [self._sized, *self._others()]
-        if self._options.exactness != "approximate":
-            further.other_numbers(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
-        further.operands(found)
-        self.unreached = further.branches(found, self._base_dir)
+        further = Further(self._feeding, partial(self._probe, sizes), self._ones, self._settings())
+        further.overridden(found)
+        if self._feeding.random:
+            models = self._models if self.is_short and self._options.is_by_type else None
+            further.values(found, models, is_tiny=work <= TINY, is_on_gpu=self._is_on_gpu)
+            self.unreached = further.branches(found, self._base_dir) if models is not None else []
 
-    def _probe_plan(self, sizes: Sizes, run: int, plan: Planning) -> ReferenceRun | None:
-        return self._probe(sizes, run, plan)
-
-    def _others(self) -> list[SizedModel]:
-        """The other model, if it has bounds that the original lacks: it takes time to infer its shapes."""
+    def _models(self) -> list[SizedModel]:
+        """The original, and the other model if it has further bounds: it takes time to infer its shapes."""
         if self._other is None or not self._feeding.landmarks.is_new:
-            return []
+            return [self._sized]
         if self._other_sized is None:
             self._other_sized = SizedModel(self._other, self._options.optimized_dir)
-        return [self._other_sized]
+        return [self._sized, self._other_sized]
 
     def _settings(self) -> SessionSettings:
         return replace(self._options.settings, providers=("cpu",))
@@ -144,8 +134,7 @@ class Search:
     def _add_ends(self, found: list[ReferenceRun]) -> None:
         """Add runs with a long axis each, with axes of 1, and with an empty one, if the original and the budget allow them."""
         feeding = self._feeding
-        models = [self._sized, *self._others()]
-        ends = Ends(feeding.specs, models, found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
+        ends = Ends(feeding.specs, self._models(), found[0].sizes, feeding.fixed, self._work.of, feeding.assumptions)
         tried = [run.sizes for run in found]
         for rungs in ends.large():
             run = self._largest(ends, rungs, tried)

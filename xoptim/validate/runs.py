@@ -20,6 +20,7 @@ from xoptim.facts.protos import fed_inputs, is_external
 from xoptim.graph.assumed import assumed_of
 from xoptim.validate.assumed import check_sizes, check_values, hold
 from xoptim.validate.dims import InputSpec, Sizes, assignments, bind_sizes, input_specs, open_dimensions
+from xoptim.validate.double import element_types
 from xoptim.validate.errors import ChoiceError, FeedError
 from xoptim.validate.feed_values import Style, has_daring_values, has_free_floats, has_free_numbers, make_feeds, preferring
 from xoptim.validate.input_kinds import input_kinds
@@ -38,6 +39,7 @@ close to 0, and close to each other; ``level``: one number everywhere; ``operand
 ``branches``: values that reach a branch which no run before had reached."""
 
 
+_NARROW: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _IN_MEMORY: Final = 1 << 28  # bytes of feeds and results of all runs that are kept in memory
 
 
@@ -66,7 +68,7 @@ class ReferenceRun(RunPlan):
     seconds: float
     is_probe: bool = False
     refused: Sizes = field(default_factory=dict)  # sizes that were preferred, with which the model does not run
-    work: int = 0  # operations, as far as they are known
+    work: int = 0  # operations, where they are known
 
 
 class ResultStore:
@@ -205,6 +207,11 @@ class Feeding:
             self._landmarks = landmarks(self.model, self._other)
         return self._landmarks
 
+    def _is_narrow(self) -> bool:
+        """Whether one of the models computes in 16 bits."""
+        models = [model for model in (self.model, self._other) if model is not None]
+        return any(not element_types(model).isdisjoint(_NARROW) for model in models)
+
     def _steering(self) -> bool:
         """Whether integers of the inputs may decide sizes."""
         if self._steers is None:
@@ -225,7 +232,8 @@ class Feeding:
         """Values of one style, in all inputs whose readers only prefer others, unless the style names some."""
         chosen = style if style.free else style._replace(free=self.preferring)
         known = self.landmarks
-        found = chosen._replace(landmarks=known.all, words=known.words, steers=self._steering())
+        hides_rows, steers = not self._is_narrow(), self._steering()
+        found = chosen._replace(landmarks=known.all, words=known.words, steers=steers, hides_rows=hides_rows)
 
         def plan(sizes: Sizes, run: int, gentle: bool) -> RunPlan:
             seed = self.options.seed + run
