@@ -113,7 +113,8 @@ class Search:
             return
         work = self._work.of(sizes)
         self.is_short = work <= SHORT
-        further = Further(self._feeding, partial(self._probe, sizes), self._ones, self._settings())
+        settings = replace(self._options.settings, providers=("cpu",))
+        further = Further(self._feeding, partial(self._probe, sizes), self._ones, settings)
         further.overridden(found)
         if self._feeding.random:
             models = self._models if self.is_short and self._options.is_by_type else None
@@ -127,9 +128,6 @@ class Search:
         if self._other_sized is None:
             self._other_sized = SizedModel(self._other, self._options.optimized_dir)
         return [self._sized, self._other_sized]
-
-    def _settings(self) -> SessionSettings:
-        return replace(self._options.settings, providers=("cpu",))
 
     def _add_ends(self, found: list[ReferenceRun]) -> None:
         """Add runs with a long axis each, with axes of 1, and with an empty one, if the original and the budget allow them."""
