@@ -42,9 +42,10 @@ class EscapedStream:
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
 
-    def write(self, text: str) -> int:
-        """Write a text."""
-        self.rich_proxied_file.write(escaped(text))
+    def write(self, text: str | bytes) -> int:
+        """Write a text; click encodes what a shell asks for."""
+        told = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        self.rich_proxied_file.write(escaped(told))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

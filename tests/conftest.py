@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import signal
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -85,6 +86,17 @@ def _even_runs() -> Iterator[None]:
         patched.setattr("xoptim.validate.reference.RunBudget", _EvenBudget)
         patched.setattr("xoptim.validate.session.session_options", _calmly)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_signals() -> Iterator[None]:
+    """A test that runs a command in this process leaves no handler of signals: children would inherit it."""
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)) if number is not None]
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -89,13 +89,22 @@ def test_while_the_command_is_loaded_and_works(event: int) -> None:
     check(interrupted(number, event), number)
 
 
-@pytest.mark.parametrize("delay", [0.2, 0.5, 0.9, 1.4, 2.0])
+@pytest.mark.parametrize("delay", [0.0, 0.3, 0.7, 1.2, 1.8])
 @pytest.mark.parametrize("number", SIGNALS)
 def test_after_some_time(number: signal.Signals, delay: float) -> None:
-    """The command may have ended before."""
-    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from xoptim.cli.start import main; main()"
+    """After the command handles signals; it may have ended before."""
+    start = """import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
+from xoptim.cli.start import ENDING, main
+handle = ENDING.at_once
+def begin(report):
+    handle(report)
+    print("ready", flush=True)
+ENDING.at_once = begin
+main()"""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", start, *WORDS], **options) as process:  # type: ignore[call-overload]
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         time.sleep(delay)
         process.send_signal(number)
         out, err = process.communicate(timeout=120)

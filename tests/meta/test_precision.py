@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -30,5 +31,7 @@ def test_the_snippet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     types = Counter(node.op_type for node in names["integers"].graph.node)
     assert types["MatMulInteger"] == 0
     assert types["DynamicQuantizeMatMul"] + types["MatMulIntegerToFloat"] > 8
-    assert verify("model.onnx", names["integers"], atol=0.1, rtol=0).ok
+    # The fused attention of ONNX Runtime gives NaN where a mask hides a whole row.
+    feeds = {"attention_mask": np.ones((2, 6), np.int64)}
+    assert verify("model.onnx", names["integers"], atol=0.1, rtol=0, feeds=feeds).ok
     assert not verify("model.onnx", names["integers"], atol=1e-6, rtol=0).ok

@@ -289,7 +289,7 @@ def test_onnxruntime_may_crash() -> None:
         assert np.array_equal(runtime.run(loaded, feeds), [[-1.0, -1.0]]), "loaded again"  # type: ignore[arg-type]
         assert "are missing" in str(runtime.run(loaded, {"unknown": np.ones(2, np.float32)}))
         assert runtime._process is not None
-        runtime._process.terminate()
+        runtime._process.kill()
         runtime._process.wait()
         runtime.stop()
         assert np.array_equal(runtime.run(loaded, feeds), [[-1.0, -1.0]]), "started again"  # type: ignore[arg-type]

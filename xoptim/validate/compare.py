@@ -131,12 +131,13 @@ class ComparisonRules:
     tf32: bool = False  # whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats
     of_largest: bool = False  # whether rtol is also a part of the largest number of a result, in place of the median
     only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
+    scales_atol: bool = False  # whether the absolute tolerance of a type is less for results that are small throughout
 
     @property
     def keeps_small(self) -> bool:
         """Whether results that are small throughout get a smaller absolute tolerance."""
         # An approximation of a saturated function is 0 where the function is almost 0.
-        return self.atol is None and not (self.only_finite and self.exactness == "approximate")
+        return self.scales_atol and self.atol is None and not (self.only_finite and self.exactness == "approximate")
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""

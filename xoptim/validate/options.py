@@ -134,6 +134,7 @@ class ValidationOptions(RunValues):
             self.ulp,
             tf32=tf32,
             of_largest=self.of_largest,
+            scales_atol=self.is_by_type,
         )
 
     @property
