@@ -187,7 +187,7 @@ def test_sequences_maps_and_nothing() -> None:
 def test_an_approximation_may_be_0_where_the_function_saturates() -> None:
     """Results that are tiny throughout, on large values only."""
     tiny, zero = np.full(4, 6e-36, np.float32), np.zeros(4, np.float32)
-    (strict,) = compare_values("y", tiny, zero, ComparisonRules(scales_atol=True, "approximate"))
-    (saturated,) = compare_values("y", tiny, zero, ComparisonRules(scales_atol=True, "approximate", only_finite=True))
-    (rounded,) = compare_values("y", tiny, zero, ComparisonRules(scales_atol=True, "rounding", only_finite=True))
+    (strict,) = compare_values("y", tiny, zero, ComparisonRules("approximate", scales_atol=True))
+    (saturated,) = compare_values("y", tiny, zero, ComparisonRules("approximate", scales_atol=True, only_finite=True))
+    (rounded,) = compare_values("y", tiny, zero, ComparisonRules("rounding", scales_atol=True, only_finite=True))
     assert (strict.ok, saturated.ok, rounded.ok) == (False, True, False)
