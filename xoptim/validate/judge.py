@@ -38,7 +38,7 @@ _OVERFLOWING: Final = ("wide", "far", "level", "branches")
 _SUSPICIOUS: Final = 4.0  # units in the last place; smaller differences need no values in double
 _MOST_ARBITRATED: Final = 3  # runs that break the rule, and are repeated in double
 _MOST_TINY: Final = 32  # the same of a model that runs in next to no time
-_WORK: Final = 1 << 28  # operations; a run of more is repeated only if it breaks the rule
+_WORK: Final = 1 << 25  # operations; a run of more is repeated only if it breaks the rule
 _LIGHT: Final = 1 << 23  # bytes of weights; the same of a model with more
 _HOPELESS: Final = 0.1  # largest noise, relative to the largest elements of an output, at which a comparison is still evidence
 Signature: TypeAlias = tuple[Sequence[Port], Sequence[Port]]
@@ -181,7 +181,7 @@ def _rules(run: ReferenceRun, options: ValidationOptions) -> ComparisonRules:
     return replace(
         options.rules,
         signed_zeros=run.source == "odd" and options.exactness == "exact",
-        only_finite=run.source in _OVERFLOWING or (run.is_probe and is_loose),
+        only_finite=run.source in (*_OVERFLOWING, "offset") or (run.is_probe and is_loose),
     )
 
 
