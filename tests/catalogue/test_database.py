@@ -140,7 +140,7 @@ def test_what_a_sequence_refuses() -> None:
 def test_a_rewriter_at_another_place_is_a_copy() -> None:
     sequence, simplify = PatternSequence(), Simplify()
     simplify.depth = 3  # type: ignore[attr-defined]
-    places = {0.5: 0, 1.0: 0, 1.5: 1, 2: 1, 49: 2, 50: 2, 50.5: 3, 100: 3, 101: 3}
+    places = {0.5: 0, 1.0: 0, 1.5: 1, 2: 1, 49: 2, 50: 2, 50.5: 3, 100: 3, 101: 4}
     for position, number in places.items():
         sequence.register("moved", simplify, position)
         moved: Any = sequence["moved"]
@@ -163,12 +163,12 @@ def test_passes_at_positions_of_one_phase_keep_their_order() -> None:
 def test_its_structure(principal: PatternSequence) -> None:
     assert database() is principal
     assert list(principal) == list(PHASES)
-    assert [list(principal.group(name)) for name in principal] == [["Beta", "Zeta", "Alpha"], ["Gamma"], ["Fused"], []]
+    assert [list(principal.group(name)) for name in principal] == [["Beta", "Zeta", "Alpha"], ["Gamma"], ["Fused"], [], []]
     assert {entry.group: entry.position for entry in principal.entries()} == {name: POSITIONS[name] for name in PHASES[:3]}
     assert principal.words() == {
         "a": 2, "all": 5, "approximate": 0, "b": 1, "canonicalize": 3, "default": 4, "deprecated": 0, "exact": 5, "extra": 0,
-        "fast_compile": 3, "fast_run": 5, "final": 0, "finite": 0, "global": 0, "onnxruntime": 1, "preview": 0, "rounding": 0,
-        "specialize": 1, "stable": 5, "target": 1,
+        "fast_compile": 3, "fast_run": 5, "final": 0, "finite": 0, "global": 0, "lower": 0, "onnxruntime": 1,
+        "preview": 0, "rounding": 0, "specialize": 1, "stable": 5, "target": 1,
     }  # fmt: skip
 
 
@@ -177,7 +177,9 @@ def test_all_that_is_installed_is_in_it() -> None:
     assert database() is database()
     assert {entry.name for entry in database().entries()} == set(installed)
     assert [p.name() for p in database().query(Query("default"))] == names(select("default"))
-    assert {type(p) for p in database().query(Query("all"))} == set(installed.values())
+    lowerings = {type(p) for p in database().query(Query("lower"))}
+    assert {type(p) for p in database().query(Query("all"))} == set(installed.values()) - lowerings
+    assert lowerings
     cheap, safe = (database().query(Query(profile)) for profile in ("fast_compile", "fast_run"))
     assert set(cheap) < set(select("default")) < set(safe)
     assert safe == select("default+onnxruntime")
@@ -221,7 +223,7 @@ def test_a_broken_pattern_of_a_pack_is_left_out(install: Install, caplog: pytest
     assert names(select("all")) == ["Zeta"]
     assert [message.partition(" is left out: ")[2] for message in messages(caplog)] == [
         "the tags of 'Numbers' must be words",
-        "unknown group 'nowhere'; there are: canonicalize, final, specialize, target",
+        "unknown group 'nowhere'; there are: canonicalize, final, lower, specialize, target",
         "the name 'target' is taken; choose another, or unregister its owner",
     ]
 

@@ -112,7 +112,7 @@ def test_unknown_words(where: str) -> None:
 
 
 def test_unknown_groups() -> None:
-    with pytest.raises(UnknownPatternError, match="'targets'; there are: canonicalize, final, specialize, target"):
+    with pytest.raises(UnknownPatternError, match="'targets'; there are: canonicalize, final, lower, specialize, target"):
         found(["a"], subquery={"targets": Query("a")})
 
 

@@ -200,7 +200,9 @@ def test_order_of_the_catalogue() -> None:
     assert levels == sorted(levels)
     for (level, first), (next_level, second) in pairwise(zip(levels, found, strict=True)):
         assert level < next_level or first.name() < second.name() or second.name() in first.before
-    assert len(found) == len(installed_patterns())
+    lowerings = select("lower")
+    assert {*found}.isdisjoint(lowerings)
+    assert len(found) + len(lowerings) == len(installed_patterns())
 
 
 def test_presets_of_the_catalogue() -> None:

@@ -57,7 +57,7 @@ def test_a_function_becomes_a_class() -> None:
     for metadata, message in (
         ({"colour": "red"}, "a pass has no 'colour'; it has before, "),
         ({"anchors": ("Neg",)}, "a pass has no 'anchors'"),
-        ({"phase": "never"}, "phase is one of canonicalize, specialize, target, final, not 'never'"),
+        ({"phase": "never"}, "phase is one of canonicalize, specialize, target, final, lower, not 'never'"),
         ({"before": "Other"}, "before is a tuple"),
     ):
         with pytest.raises(TypeError, match=message):

@@ -19,7 +19,13 @@ logger = logging.getLogger("xoptim")
 Order: TypeAlias = tuple[float, bool, int, str]
 GLOBAL = "global"
 """The word for passes, which have it instead of their phase."""
-POSITIONS: Final[Mapping[Phase, float]] = {"canonicalize": 1.0, "specialize": 2.0, "target": 50.0, "final": 100.0}
+POSITIONS: Final[Mapping[Phase, float]] = {
+    "canonicalize": 1.0,
+    "specialize": 2.0,
+    "target": 50.0,
+    "final": 100.0,
+    "lower": 200.0,
+}
 """The positions of the phases in a sequence, numbers as in Theano's ``optdb``. Only the database uses them."""
 
 
@@ -118,17 +124,19 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 
 _FOREIGN = "operators outside the standard domain"
-_ASKED_FOR = ("extra", "deprecated")
+LOWER = "lower"
+_ASKED_FOR = ("extra", "deprecated", LOWER)
 _SAFE = Query(["exact", "rounding"], exclude=_ASKED_FOR)
 PRESETS: Final[dict[str, Query]] = {
     "default": _SAFE.excluding("onnxruntime"),
     "onnxruntime": _SAFE.requiring("onnxruntime"),
     "finite": Query(["finite"], exclude=_ASKED_FOR),
     "approximate": Query(["approximate"], exclude=_ASKED_FOR),
-    "all": Query(STATUSES),
+    "all": Query(STATUSES, exclude=(LOWER,)),
 }
 """Named selections by the metadata of a pattern. ``default`` makes standard operators only; ``onnxruntime`` adds operators
-that only that runtime has. All but ``all`` exclude patterns that are deprecated or tagged ``extra``."""
+that only that runtime has. All but ``all`` exclude patterns that are deprecated or tagged ``extra``; none has a pattern of the
+phase ``lower``, which undoes what others do."""
 PROFILES: Final[dict[str, Query]] = {
     "fast_compile": Query(["exact"], ["canonicalize"], ["onnxruntime", _FOREIGN, *_ASKED_FOR]),
     "fast_run": _SAFE,

@@ -164,6 +164,7 @@ def _rewrite_at(applier: Applier, index: PatternIndex, node: Node) -> bool:
 
 ALTERNATIONS = 8
 """Maximal number of alternations of rewriting with folding and merging; no known model needs more than a few."""
+_LOWER: Final = "lower"
 _TOGETHER = ("canonicalize", "specialize")
 """Phases whose patterns reach a common fixed point, unless a pass runs between them."""
 
@@ -312,11 +313,16 @@ class Optimizer:
         options, growth = self.options, self.folding.growth
         unused, merge = options.remove_unused, options.merge
         cleaning = _wanted((RemoveUnused(), unused), (RemoveIdentities(), options.remove_identity))
+        lowerings = [rewrite for rewrite in self.rewrites if rewrite.phase == _LOWER]
+        others = [rewrite for rewrite in self.rewrites if rewrite.phase != _LOWER]
         folding = _wanted((DropUnreadResults(), unused), (self.folding, options.constant_folding), (MergeInitializers(), merge))
+        settle = Settle(folding, _wanted((MergeNodes(), merge)))
         return _wanted(
             (self.guards[0], True),
             (self._raising, options.opset is not None),
-            (Rewriting(self.rewrites, cleaning, Settle(folding, _wanted((MergeNodes(), merge)))), True),
+            (Rewriting(others, cleaning, settle), True),
+            # Apart from the others, which would write again what lowerings take apart.
+            (Rewriting(lowerings, cleaning, settle), bool(lowerings)),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
             (self._after, options.outline),

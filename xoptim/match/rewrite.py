@@ -65,7 +65,7 @@ def unmet(model: Model, conditions: Iterable[Condition]) -> str:
     return ""
 
 
-Phase = Literal["canonicalize", "specialize", "target", "final"]
+Phase = Literal["canonicalize", "specialize", "target", "final", "lower"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The phases in the order in which they run."""
 _USUAL_DOMAINS: Final = ("com.microsoft", "ai.onnx.ml")
@@ -115,8 +115,9 @@ class Rewrite:
     """A change of a model that preserves its results: selected, listed, timed and dropped by name and metadata.
 
     Class attributes:
-        phase: when it runs: ``canonicalize``, ``specialize`` (both portable), ``target`` (operators of one runtime) or
-            ``final``. The passes of a phase run before its patterns.
+        phase: when it runs: ``canonicalize``, ``specialize`` (both portable), ``target`` (operators of one runtime),
+            ``final``, or ``lower`` (an operator into simpler ones, for a runtime that lacks it: in no preset, and after all
+            other patterns, which would undo it). The passes of a phase run before its patterns.
         before: names of rewrites of the same kind and phase, with or without the suffix ``Pattern``, that run after this one,
             in spite of their priorities and names.
         priority: within a phase, higher numbers run when lower ones have no match left.

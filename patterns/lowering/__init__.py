@@ -1,0 +1,1 @@
+"""Operators written with simpler ones, for runtimes that lack them."""

@@ -1,0 +1,42 @@
+"""The base of the phase ``lower``, and how its patterns compute in 32-bit floats."""
+
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.match import EasyPatternOptimization, PatternRewriter
+
+HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+class _Lowering(EasyPatternOptimization):
+    """An operator written with simpler ones.
+
+    Lowerings are in no preset. A target selects them for the nodes that its provider does not run.
+    """
+
+    phase = "lower"
+    exactness = "rounding"
+
+
+def widened(g: PatternRewriter, x: str, dtype: int) -> str:
+    """The numbers in 32-bit floats where the type ``dtype`` has fewer bits: sums would overflow."""
+    if dtype not in HALVES:
+        return x
+    return g.op.Cast(x, to=TensorProto.FLOAT)
+
+
+def narrowed(g: PatternRewriter, x: str, dtype: int) -> str:
+    """The inverse of `widened`."""
+    if dtype not in HALVES:
+        return x
+    return g.op.Cast(x, to=dtype)
+
+
+def axes_from(axis: int, rank: int | None) -> list[int] | None:
+    """All axes from ``axis`` on, ``None`` when that depends on an unknown ``rank``."""
+    if axis < 0:
+        return list(range(axis, 0))
+    if rank is None:
+        return None
+    return list(range(axis - rank, 0))
