@@ -13,8 +13,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals are pas
 
 
 def start(code: str) -> subprocess.Popen[str]:
-    """A process that runs code as the command of a guard."""
-    start = "import os, signal, sys, time\nfrom xoptim.cli.guard import guarded, note\ndef command():\n    "
+    """A process that runs code as the command of a guard, and reacts to signals also where this one ignores them."""
+    start = (
+        "import os, signal, sys, time\nfrom xoptim.cli.guard import guarded, note\n"
+        "for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):\n    signal.signal(number, signal.SIG_DFL)\n"
+        "def command():\n    "
+    )
     return subprocess.Popen(
         [sys.executable, "-c", f"{start}{code}\nguarded(command)"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
