@@ -1,23 +1,22 @@
-"""The steps that all commands that write an optimized model share, and the page of ``xopt MODEL --report FILE``."""
+"""The steps that all commands that write an optimized model share."""
 
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import onnx
 
-from xoptim import GraphBuilder, ModelError, OptimizationOptions, XoptimError, installed_patterns, save
-from xoptim.api.preparing import Source, lacks_weights, replace_file, serialized
-from xoptim.optimizing.proof import Draft, Proof, shared_files
-from xoptim.reporting.links import Recorder
-from xoptim.reporting.reports import HtmlReport, measured, report_of, subject_of
+from xoptim import GraphBuilder, ModelError, save
+from xoptim.api.preparing import lacks_weights, replace_file, serialized
+from xoptim.optimizing.proof import Draft, Proof
+from xoptim.workflow.outcome import Outcome
+from xoptim.workflow.page import Page
 
 from .exit_codes import DIFFERENT, NOT_VALIDATED
 from .files import STANDARD_OUTPUT, writable
 from .options import flag
-from .progress import Progress
-from .summary import Summary
 from .terminal import say
 
 
@@ -36,14 +35,6 @@ def protect_weights(builder: GraphBuilder, target: Path) -> None:
         raise click.UsageError(f"{str(target)!r} holds weights of the input; write somewhere else")
 
 
-def summarize(model: Path, target: Path, proof: Proof) -> Summary:
-    """The summary so far."""
-    report, after = proof.report, proof.builder.count_types()
-    made = {op_type for name, cls in installed_patterns().items() if name in report.applied for op_type in cls.unchecked}
-    size = model.stat().st_size + proof.external_before
-    return Summary(model, target, proof, report, after, unchecked=sorted(made & set(after)), bytes_before=size)
-
-
 def drafted(target: Path, weights: Weights, *, dry_run: bool = False, in_place: bool = False) -> Draft:
     """Where the result is kept until it is approved: beside the target, unless it is a stream or a dry run."""
     streams = dry_run or target == STANDARD_OUTPUT
@@ -51,27 +42,19 @@ def drafted(target: Path, weights: Weights, *, dry_run: bool = False, in_place: 
     return Draft(None if streams else target, external=external, share_weights=weights.share_weights, in_place=in_place)
 
 
-def write(
-    proof: Proof, draft: Draft, summary: Summary, progress: Progress, *, strict: bool, dry_run: bool = False
-) -> list[Path]:
-    """Write the result unless it was refuted, or ``--dry-run`` is given."""
-    target = summary.target
-    refused = bool(summary.refusal(strict))
-    if refused or dry_run:
-        summary.bytes_after = None if refused else proof.bytes_after
-        return []
-    progress.say("writing")
-    if target == STANDARD_OUTPUT:
-        raw = proof.to_bytes()
-        write_stream(raw)
-        summary.bytes_after = len(raw)
-        return [target]
-    written = draft.commit(proof.proto)
-    summary.needed = shared_files(proof.proto)
-    if target not in written:
-        raise ModelError(f"{str(target)!r} was not written")
-    summary.bytes_after = proof.bytes_after
-    return written
+def writer(draft: Draft, target: Path) -> Callable[[Proof], Sequence[Path]]:
+    """A function that writes a result to a file, or to standard output."""
+
+    def write(proof: Proof) -> Sequence[Path]:
+        if target == STANDARD_OUTPUT:
+            write_stream(proof.to_bytes())
+            return [target]
+        written = draft.commit(proof.proto)
+        if target not in written:
+            raise ModelError(f"{str(target)!r} was not written")
+        return written
+
+    return write
 
 
 def write_stream(raw: bytes) -> None:
@@ -99,63 +82,41 @@ def write_whole(proto: onnx.ModelProto, target: Path, model: Path, summary: str)
         say(f"{summary}: {', '.join(map(str, save(proto, target, model.parent)))}")
 
 
-def verdict(summary: Summary, strict: bool) -> int:
+def refusal_text(outcome: Outcome) -> str:
+    """The reason not to write the result, else empty."""
+    refusal = outcome.refusal
+    if refusal is None:
+        return ""
+    if refusal.cause == "strict":
+        return f"{refusal.reason}; nothing was written because of --strict"
+    if refusal.cause == "different":
+        names = ", ".join(outcome.report.applied) or "none"
+        return f"{refusal.reason}; nothing was written; patterns applied: {names}"
+    return f"{refusal.reason}; nothing was written"
+
+
+def verdict(outcome: Outcome) -> int:
     """Return the exit code, and print a line with the reason when it is not 0."""
-    reason = summary.refusal(strict)
+    reason = refusal_text(outcome)
     if reason:
         say(f"xopt: error: {reason}", err=True)
         return DIFFERENT
-    doubtful = next((report for report in summary.proof.reports if not report.ok), None)
+    doubtful = next((report for report in outcome.proof.reports if not report.ok), None)
     if doubtful is not None:
         say(f"xopt: warning: {doubtful.summary()}", err=True)
         return NOT_VALIDATED
     return 0
 
 
-class PageRequest:
+def page_of(path: Path | None, model: Path, target: Path) -> Page | None:
     """The page that ``--report FILE`` asks for, or none.
 
-    Raises `click.UsageError` when the file cannot be written or is one of the ``models``, and `MissingLibraryError` when a
-    library of the report is not installed.
+    Raises `click.UsageError` when the file cannot be written or is the model or the result, and `MissingLibraryError` when
+    a library of the report is not installed.
     """
-
-    def __init__(self, path: Path | None, *models: Path) -> None:
-        if path is not None and path.absolute() in {model.absolute() for model in models}:
-            raise click.UsageError(f"--report {str(path)!r} would replace a model")
-        self._path = None if path is None else writable(path)
-        self._recorder = None if path is None else Recorder()
-
-    def listening(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The options of the optimization, with what the page needs to be recorded."""
-        return options if self._recorder is None else self._recorder.listening(options)
-
-    def loaded(self, target: Path, builder: GraphBuilder) -> None:
-        """Called when a model is loaded, before any rewrite; raises for a target that holds weights of it."""
-        protect_weights(builder, target)
-        if self._recorder is not None:
-            self._recorder.loaded(builder.model)
-
-    def draw(self, subject: Path | Source, proof: Proof, summary: Summary, progress: Progress) -> HtmlReport | None:
-        """The page about an original and its result in floats, ``None`` without one."""
-        if self._path is None or self._recorder is None:
-            return None
-        progress.say("drawing the report")
-        result = "standard output" if summary.target == STANDARD_OUTPUT else summary.target.name
-        facts = replace(
-            subject_of(proof.report, summary.model.name, result),
-            sizes=(summary.bytes_before, proof.bytes_after),
-            opsets=summary.opsets,
-            latency=None if summary.lowered else summary.latency,
-            **({} if summary.lowered is None else summary.lowered.figures()),
-        )
-        if facts.latency is not None and summary.latency is not None:
-            original = subject.proto if isinstance(subject, Source) else subject
-            try:
-                facts = measured(facts, original, proof.proto, summary.latency.options)
-            except XoptimError as error:  # the model is written all the same
-                say(f"xopt: warning: operators not measured: {error}", err=True)
-        return report_of(self._recorder.of(proof.builder.model), facts, proof.builder.optimization_options.provider)
-
-    def save(self, page: HtmlReport | None) -> Path | None:
-        """Write the page; returns its file."""
-        return None if page is None or self._path is None else page.save(self._path)
+    if path is None:
+        return None
+    if path.absolute() in (model.absolute(), target.absolute()):
+        raise click.UsageError(f"--report {str(path)!r} would replace a model")
+    result = "standard output" if target == STANDARD_OUTPUT else target.name
+    return Page(writable(path), title=model.name, result=result)

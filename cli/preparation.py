@@ -8,11 +8,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from xoptim import OptimizationOptions, Preparation, ValidationOptions, ValidationReport, XoptimError, verify
-from xoptim.api.preparing import Source, assumed_of, fitting_assumptions, prepared_source
+from xoptim import OptimizationOptions, Preparation, XoptimError
+from xoptim.api.preparing import Source, assumed_of, fitting_assumptions
 from xoptim.diagnose.explanation import abridged, whole_number
 
-from .files import is_stream
 from .options import flag, option, repeated
 from .terminal import say
 from .validation import named_parts
@@ -38,13 +37,17 @@ def assume_from_model_option() -> Any:
     return flag("Also use the assumptions in the metadata of the model: trust its author.")
 
 
-def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
-    """The assumptions of the command line, or of a settings file where they fit a model; with ``always`` only those that fit.
+def are_settings() -> bool:
+    """Whether the assumptions are from a settings file, which is for many models."""
+    return click.get_current_context().get_parameter_source("assume") is ParameterSource.DEFAULT_MAP
 
-    Others are left out, with a warning for each: settings are for many models.
+
+def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False) -> tuple[str, ...]:
+    """The assumptions of the command line, or of a settings file where they fit a model; with ``always`` those that fit.
+
+    Others are left out, with a warning for each.
     """
-    is_setting = click.get_current_context().get_parameter_source("assume") is ParameterSource.DEFAULT_MAP
-    if not texts or not (always or is_setting):
+    if not texts or not (always or are_settings()):
         return tuple(texts)
     kept, reasons = fitting_assumptions(model if isinstance(model, Source) else Source(model), texts)
     for reason in reasons:
@@ -81,20 +84,6 @@ class Changes:
             rename=dict(_names(part) for text in self.rename for part in named_parts(text)),
             strip=self.strip,
         )
-
-
-def prepared(model: Path, preparation: Preparation) -> Path | Source:
-    """The model to optimize: the file itself when nothing is changed."""
-    return model if preparation.is_empty else prepared_source(model, preparation)
-
-
-def check_sizes_fit(
-    model: Path, preparation: Preparation, reports: Sequence[ValidationReport], checks: ValidationOptions
-) -> None:
-    """Raise when onnxruntime runs a model, but not with the sizes that were written into it."""
-    unfit = next((report for report in reports if report.cause in ("load", "run")), None)
-    if unfit is not None and preparation.fix and not is_stream(model) and verify(model, model, checks).ok:
-        raise click.UsageError(f"the model does not run with the sizes of --fix: {unfit.reason}")
 
 
 def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:

@@ -87,7 +87,7 @@ class Selection:
 class SelectionOfAll(Selection):
     """The options that choose patterns, all of them by default."""
 
-    patterns: str = _patterns("all")
+    patterns: str = _patterns("all+lower")
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,16 @@ from time import perf_counter
 
 from xoptim import GraphBuilder, NoMatchError, apply_at
 from xoptim.optimizing.proof import Proof, compare_each_provider
+from xoptim.workflow.outcome import Outcome
 
 from ..exit_codes import DIFFERENT
 from ..files import MODEL, output_option, target_of
 from ..options import command, flag, json_option, option, providers_option, refuse_idle
-from ..pipeline import Weights, drafted, protect_weights, summarize, verdict, write
+from ..pipeline import Weights, drafted, protect_weights, verdict, writer
 from ..preparation import assume_from_model_option
 from ..progress import Progress
 from ..selection import AT, WORD
-from ..summary import print_summary
+from ..summary import Summary, print_summary
 from ..tables import print_json
 from ..validation import COMPARISON, VALUES, Comparison, check_values_used, verify_option
 from .explain import print_explanation
@@ -61,10 +62,14 @@ def apply_command(model: Path, pattern: str, choices: _Choices) -> int:
             proof.reports = compare_each_provider(model, proof, checks)
             proof.validate_seconds = perf_counter() - start
             check_values_used(proof.reports, checks)
-        summary = summarize(model, target, proof)
-        summary.written = write(proof, draft, summary, progress, strict=choices.strict)
+        outcome = Outcome.of(proof, is_strict=choices.strict)
+        outcome.bytes_before = model.stat().st_size + proof.external_before
+        if outcome.refusal is None:
+            progress.say("writing")
+            outcome.written = writer(draft, target)(proof)
+    summary = Summary(model, outcome)
     if choices.as_json:
         print_json(summary.to_json())
     else:
         print_summary(summary)
-    return verdict(summary, choices.strict)
+    return verdict(outcome)

@@ -4,32 +4,28 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 import click
 
-from xoptim import OptimizationOptions, ValidationOptions, XoptimError
-from xoptim.api.preparing import Source
-from xoptim.bench import BenchOptions, BenchReport, bench
-from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
-from xoptim.optimizing.proof import Proof, ProofOptions, prove
-from xoptim.precision.lowering import in_floats, lower
-from xoptim.precision.options import PrecisionOptions
-from xoptim.tuning import SpeedCheck, keep_if_not_slower
+from xoptim import OptimizationOptions
+from xoptim.bench import BenchOptions
+from xoptim.optimizing.proof import ProofOptions
+from xoptim.tuning import NotSlower
+from xoptim.workflow.job import Job, JobOptions
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
 from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
-from ..pipeline import PageRequest, Weights, drafted, summarize, verdict, write
-from ..preparation import Changes, assume_from_model_option, assume_option, check_sizes_fit, fitting, prepared
+from ..pipeline import Weights, drafted, page_of, protect_weights, verdict, writer
+from ..preparation import Changes, are_settings, assume_from_model_option, assume_option
 from ..progress import Progress
 from ..selection import SelectionWithRules
 from ..settings import used_settings
 from ..summary import Summary, print_summary
 from ..tables import print_json
 from ..terminal import say
-from ..validation import COMPARISON, VALUES, Comparison, Lowering, check_values_used, verify_option
+from ..validation import COMPARISON, VALUES, Comparison, Lowering, verify_option
 
 PATIENCE: Final = 5.0
 """Seconds of measured runs for each of the two models of ``--benchmark``."""
@@ -147,6 +143,32 @@ class Choices:
         }
         return OptimizationOptions(**given)
 
+    def job(self, progress: Progress) -> JobOptions:
+        """The steps, without those that need a target."""
+        values, samples = self.comparison.values, self.comparison.values.samples()
+        provider = self.provider[0]
+        return JobOptions(
+            preparation=self.changes.read(),
+            leaves_unfit_assumptions=self.assume_fitting or are_settings(),
+            optimization=self.optimization(progress),
+            precision=self.lowering.read(samples, values.seed),
+            keep_if_faster=NotSlower(BenchOptions(provider=provider, **values.measured())) if self.only_if_faster else None,
+            benchmark=self.measurement() if self.benchmark else None,
+            hints=None if self.quiet else self.comparison.read(["cpu"], several=True),
+        )
+
+    def measurement(self) -> BenchOptions:
+        """The options of ``--benchmark``."""
+        return BenchOptions(
+            provider=self.provider[0],
+            seconds=PATIENCE,
+            compare=False,  # the verification has done it
+            loading=False,
+            assume=self.assume,
+            assume_from_model=self.assume_from_model,
+            **self.comparison.values.measured(),
+        )
+
 
 @command("optimize", extra=True, model=MODEL)
 def optimize_command(context: click.Context, model: Path, choices: Choices) -> int:
@@ -158,42 +180,32 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
     """
     _check_alone(model, context.args, context.parent)
     refuse_idle(choices.idle())
-    preparation = choices.changes.read()
     target = _checked_target(model, choices)
-    page = PageRequest(choices.report, model, target)
+    page = page_of(choices.report, model, target)
     is_streamed = target == STANDARD_OUTPUT
     quiet = choices.quiet or choices.as_json
     # Standard output is for the JSON or the model alone; -v then logs to standard error.
     log = redirect_stdout(sys.stderr) if choices.as_json or is_streamed else nullcontext()
     progress = Progress(enabled=not quiet and not choices.verbose)
     with log, drafted(target, choices.weights, dry_run=choices.dry_run, in_place=choices.in_place) as draft, progress:
-        how = replace(choices.proof(), on_loaded=partial(page.loaded, target), on_step=progress.say, draft=draft)
-        subject = prepared(model, preparation)
-        choices = replace(choices, assume=fitting(subject, choices.assume, always=choices.assume_fitting))
-        options = page.listening(choices.optimization(progress))
-        precision = choices.lowering.read(choices.comparison.values.samples(), choices.comparison.values.seed)
-        floats = proof = prove(subject, options if precision is None else in_floats(options), how)
-        check_values_used(proof.reports, how.checks)
-        check_sizes_fit(model, preparation, proof.reports, how.checks)
-        summary = summarize(model, target, proof)
-        if precision is not None and not summary.refusal(choices.strict):
-            proof = _lowered(summary, proof, options, how, precision)
-        if choices.only_if_faster and not summary.refusal(choices.strict):
-            proof, speed = _no_slower(subject, proof, options, how, choices)
-            summary = summarize(model, target, proof)
-            summary.speed, floats = speed, proof
-        if not summary.refusal(choices.strict):
-            _add_figures(summary, subject, proof, choices, progress)
-        drawn = None if summary.refusal(choices.strict) else page.draw(subject, floats, summary, progress)
-        # Nothing slow comes after this, so that an interrupted command has written nothing, as its message says.
-        summary.written = write(proof, draft, summary, progress, strict=choices.strict, dry_run=choices.dry_run)
-        summary.page = page.save(drawn)
-    summary.settings = used_settings(context)
+        how = replace(
+            choices.proof(),
+            on_loaded=lambda builder: protect_weights(builder, target),
+            on_step=progress.say,
+            draft=draft,
+        )
+        write = None if choices.dry_run else writer(draft, target)
+        outcome = Job(model, replace(choices.job(progress), verification=how, page=page, write=write)).run()
+        if page is not None:
+            outcome.page = page.save()
+    if outcome.unmeasured is not None:
+        say(f"xopt: warning: not measured: {outcome.unmeasured}", err=True)
+    summary = Summary(model, outcome, used_settings(context))
     if choices.as_json:
         print_json(summary.to_json())
     elif not choices.quiet:
         print_summary(summary, to_stderr=is_streamed, verbose=bool(choices.verbose))
-    return verdict(summary, choices.strict)
+    return verdict(outcome)
 
 
 def _checked_target(model: Path, choices: Choices) -> Path:
@@ -208,16 +220,6 @@ def _checked_target(model: Path, choices: Choices) -> Path:
     return target
 
 
-def _add_figures(summary: Summary, subject: Path | Source, proof: Proof, choices: Choices, progress: Progress) -> None:
-    """Add the measurements and the hints that the options ask for."""
-    if choices.benchmark:
-        progress.say("measuring")
-        summary.latency = _measured(subject, proof, choices)
-    if not choices.quiet:
-        progress.say("looking for options that would help")
-        summary.hints = _hints(proof, choices.optimization(progress), choices.comparison.read(["cpu"], several=True))
-
-
 def _check_alone(model: Path, others: Sequence[str], group: click.Context | None) -> None:
     """Raise for words after the model, naming the command that may be meant."""
     if others and group is not None and isinstance(group.command, click.Group) and others[0] in group.command.commands:
@@ -227,60 +229,3 @@ def _check_alone(model: Path, others: Sequence[str], group: click.Context | None
             f"unexpected {' '.join(others)!r} after {str(model)!r}: `xopt {model} -o {others[0]}` writes there, "
             f"`xopt verify {model} {others[0]}` compares the two"
         )
-
-
-def _lowered(
-    summary: Summary, proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions
-) -> Proof:
-    """The result with fewer bits, which the summary describes."""
-    summary.lowered = lower(proof, options, how, precision)
-    summary.proof, summary.after = summary.lowered.proof, summary.lowered.proof.builder.count_types()
-    summary.report = summary.lowered.report(summary.report)
-    return summary.proof
-
-
-def _no_slower(
-    model: Path | Source, proof: Proof, options: OptimizationOptions, how: ProofOptions, choices: Choices
-) -> tuple[Proof, SpeedCheck | None]:
-    """The result without the patterns that make it slower; the result itself, with a warning, when it cannot be measured."""
-    bench_options = BenchOptions(provider=choices.provider[0], **choices.comparison.values.measured())
-    try:
-        return keep_if_not_slower(model, proof, options, how, bench_options, on_step=how.on_step)
-    except XoptimError as error:
-        say(f"xopt: warning: not measured: {error}", err=True)
-        return proof, None
-
-
-def _measured(model: Path | Source, proof: Proof, choices: Choices) -> BenchReport | None:
-    """The times of the original and of the result, ``None`` with a warning when one of them cannot be run."""
-    folders = {"original": proof.builder.model.base_dir, "result": proof.base_dir}
-    original = model.proto if isinstance(model, Source) else model
-    options = BenchOptions(
-        provider=choices.provider[0],
-        seconds=PATIENCE,
-        base_dirs={label: folder for label, folder in folders.items() if folder is not None},
-        compare=False,  # the proof has done it
-        loading=False,
-        assume=choices.assume,
-        assume_from_model=choices.assume_from_model,
-        **choices.comparison.values.measured(),
-    )
-    try:
-        return bench({"original": original, "result": proof.proto}, options)
-    except XoptimError as error:
-        say(f"xopt: warning: not measured: {error}", err=True)
-        return None
-
-
-def _hints(proof: Proof, options: OptimizationOptions, checks: ValidationOptions) -> list[OpsetHint | OptionHint]:
-    """Options that would make the result smaller, without the patterns that were left out; none without the memory."""
-    for culprit in proof.left_out:
-        options = culprit.avoided_by(options)
-    try:
-        newer = opset_hint(proof.proto, options, proof.base_dir)
-        sizes = next((run.dims for report in proof.reports for run in report.runs), {})
-        others = option_hints(proof.proto, options, sizes, proof.base_dir, checks)
-    except MemoryError:
-        return []
-    found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
-    return sorted(found, key=lambda hint: -hint.nodes)

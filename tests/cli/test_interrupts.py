@@ -93,11 +93,11 @@ def test_a_target_that_may_not_be_replaced(xopt: Xopt, monkeypatch: pytest.Monke
     assert files() == {"model.onnx"}
 
 
-@pytest.mark.parametrize("step", ["_hints", "PageRequest.draw"])
+@pytest.mark.parametrize("step", ["job._hints", "page.Page.draw"])
 def test_what_takes_long_comes_before_the_model_is_written(xopt: Xopt, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Then the message of an interrupt is right: nothing was written."""
     write(RELU)
-    monkeypatch.setattr(f"xoptim.cli.commands.optimize.{step}", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(f"xoptim.workflow.{step}", raising(KeyboardInterrupt()))
     outcome = xopt("model.onnx", "--report", "page.html")
     assert (outcome.code, outcome.err.strip()) == (130, "xopt: error: interrupted; nothing was written")
     assert files() == {"model.onnx"}

@@ -13,20 +13,16 @@ from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.report import OptimizationReport
 from xoptim.engine.options import OptimizationChanges, OptimizationOptions
 from xoptim.facts.given import given
-from xoptim.graph.load import collection_paused
 from xoptim.graph.save import Draft, hold_weights
-from xoptim.graph.sources import Source, size_of, title_of
-from xoptim.optimizing.builder import GraphBuilder
-from xoptim.optimizing.proof import ProofOptions, located, prove
-from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.graph.sources import Source
+from xoptim.optimizing.proof import ProofOptions, located
 from xoptim.precision.options import PrecisionOptions
-from xoptim.reporting.links import Recorder
-from xoptim.reporting.reports import report_of, subject_of
-from xoptim.tuning.speed import keep_if_not_slower
-from xoptim.validate.errors import DifferentModelError, NotValidatedError, ToleranceError
+from xoptim.tuning.speed import NotSlower
 from xoptim.validate.options import ValidationChanges, ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.validation import validate
+from xoptim.workflow.job import Job, JobOptions
+from xoptim.workflow.page import Page
 
 AnyModel = TypeVar("AnyModel")
 Listener = Callable[[OptimizationReport], object]
@@ -97,9 +93,10 @@ def optimize(
         MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
     source = Source(model)
-    reporting = _Reporting(report, source)
-    chosen = reporting.listening(given(OptimizationOptions, options, changes))
-    proto = _made(source, chosen, _how(chosen, verify, inline, reporting), only_if_faster, precision, reporting)
+    chosen = given(OptimizationOptions, options, changes)
+    how, faster = _how(chosen, verify, inline), _faster(chosen, only_if_faster)
+    job = JobOptions(optimization=chosen, verification=how, precision=precision, keep_if_faster=faster)
+    proto = _result(source, report, job)
     if source.kind == "path":
         hold_weights(proto, source.base_dir)
     return source.give_back(proto)
@@ -144,117 +141,44 @@ def optimize_file(
             `optimize`.
     """
     precision = changes.pop("precision", None)
-    given_source = Source(Path(source))
-    reporting = _Reporting(report, given_source)
-    chosen = reporting.listening(given(OptimizationOptions, options, changes))
+    chosen = given(OptimizationOptions, options, changes)
     with Draft(Path(target), external=external_data, share_weights=share_weights) as draft:
-        how = replace(_how(chosen, verify, inline, reporting), draft=draft)
-        return draft.commit(_proved(given_source, chosen, how, None, reporting, precision))
+        how = replace(_how(chosen, verify, inline), draft=draft)
+        job = JobOptions(optimization=chosen, verification=how, precision=precision)
+        return draft.commit(_result(Path(source), report, job))
 
 
-def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool, reporting: _Reporting) -> ProofOptions:
+def _how(options: OptimizationOptions, verify: bool | ValidationOptions, inline: bool) -> ProofOptions:
+    """The options of the verification."""
     if not isinstance(verify, (bool, ValidationOptions)):
         raise TypeError(f"verify is True, False or ValidationOptions, not {verify!r}")
     checks = verify if isinstance(verify, ValidationOptions) else ValidationOptions(providers=(options.provider,))
-    bisect = not options.strict
-    return ProofOptions(checks=checks, whole=verify is not False, bisect=bisect, inline=inline, on_loaded=reporting.loaded)
+    return ProofOptions(checks=checks, whole=verify is not False, bisect=not options.strict, inline=inline)
 
 
-class _Reporting:
-    """Reports an optimization as the caller asked: to a function, as a page in a file, or not at all."""
-
-    def __init__(self, target: Listener | str | Path | None, source: Source) -> None:
-        self._listener = None if isinstance(target, (str, Path)) else target
-        self._path = Path(target) if isinstance(target, (str, Path)) else None
-        self._recorder = None if self._path is None else Recorder()
-        self._source = source
-
-    def listening(self, options: OptimizationOptions) -> OptimizationOptions:
-        """The options of the optimization, with what a page needs to be recorded."""
-        return options if self._recorder is None else self._recorder.listening(options)
-
-    def loaded(self, builder: GraphBuilder) -> None:
-        """Called before any rewrite."""
-        if self._recorder is not None:
-            self._recorder.loaded(builder.model)
-
-    def done(
-        self,
-        builder: GraphBuilder,
-        report: Callable[[], OptimizationReport],
-        proto: onnx.ModelProto,
-        lowered: Lowered | None = None,
-    ) -> None:
-        """Called when the optimization is done, while its model is in memory."""
-        if self._listener is not None:
-            self._listener(report())
-        if self._recorder is not None and self._path is not None:
-            journal = self._recorder.of(builder.model)
-            subject = replace(
-                subject_of(report(), title_of(self._source), "result"), sizes=(size_of(self._source), size_of(proto))
-            )
-            if lowered is not None:
-                subject = replace(subject, **lowered.figures())
-            report_of(journal, subject, builder.optimization_options.provider).save(self._path)
+def _faster(options: OptimizationOptions, faster: bool | BenchOptions) -> NotSlower | None:
+    """The step that leaves out what makes the result slower, if it is asked for."""
+    if faster is False:
+        return None
+    return NotSlower(BenchOptions(provider=options.provider) if faster is True else faster)
 
 
-def _made(
-    source: Source,
-    options: OptimizationOptions,
-    how: ProofOptions,
-    faster: bool | BenchOptions,
-    precision: PrecisionOptions | None,
-    reporting: _Reporting,
-) -> onnx.ModelProto:
-    if not how.whole and faster is False and precision is None:
-        with collection_paused():
-            return _optimized(source, options, how.inline, reporting)
-    if precision is not None and faster is not False:
-        raise ValueError("precision measures each product: leave out only_if_faster")
-    bench = BenchOptions(provider=options.provider) if faster is True else faster or None
-    return _proved(source, options, how, bench, reporting, precision)
+def _result(source: Source | Path, report: Listener | str | Path | None, options: JobOptions) -> onnx.ModelProto:
+    """The model that a job makes, which is reported as the caller asked.
 
-
-def _optimized(source: Source, options: OptimizationOptions, inline: bool, reporting: _Reporting) -> onnx.ModelProto:
-    """Optimize in a function of its own, so that its objects are freed before the garbage collector visits them."""
-    builder = GraphBuilder(source, optimization_options=options, inline=inline)
-    reporting.loaded(builder)
-    builder.optimize()
-    proto = builder.to_onnx(optimize=False)
-    reporting.done(builder, builder.report, proto)
-    builder.dispose()
+    Raises unless the model was found equal, or was not compared.
+    """
+    page = Page(Path(report)) if isinstance(report, (str, Path)) else None
+    outcome = Job(source, replace(options, page=page)).run()
+    if callable(report):
+        report(outcome.report)
+    if page is not None:
+        page.save()
+    outcome.raise_failure()
+    proto = outcome.proof.proto
+    for proof in {id(each): each for each in (outcome.floats, outcome.proof)}.values():
+        proof.builder.dispose()
     return proto
-
-
-def _proved(
-    source: Source,
-    options: OptimizationOptions,
-    how: ProofOptions,
-    bench: BenchOptions | None,
-    reporting: _Reporting,
-    precision: PrecisionOptions | None = None,
-) -> onnx.ModelProto:
-    if not isinstance(precision, PrecisionOptions | None):
-        raise TypeError(
-            f"precision is an instance of PrecisionOptions, such as PrecisionOptions(scheme='int8'), not {precision!r}"
-        )
-    floats = proof = prove(source, options if precision is None else in_floats(options), how)
-    lowered = None if precision is None or proof.failure is not None else lower(proof, options, how, precision)
-    if bench is not None and proof.failure is None:
-        proof, _ = keep_if_not_slower(source, proof, options, how, bench)
-        floats = proof
-    report = proof.report if lowered is None else lowered.report(proof.report)
-    reporting.done(floats.builder, lambda: report, floats.proto, lowered)
-    if lowered is not None:
-        proof = lowered.proof
-        if lowered.fault:
-            raise ToleranceError(lowered.fault)
-    failure = proof.failure
-    if failure is not None:
-        kind = DifferentModelError if failure.status == "different" else NotValidatedError
-        raise kind(failure, proof.proto)
-    proof.builder.dispose()
-    return proof.proto
 
 
 def outline(model: AnyModel) -> AnyModel:

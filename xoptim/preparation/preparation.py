@@ -29,8 +29,8 @@ def free_batch(proto: ModelProto, name: str, base_dir: Path | None = None) -> tu
     """Make the leading size of the inputs a dimension of this name, in place; returns the size, and the inputs that had it.
 
     Constant shapes of Reshape that begin with this size compute it then; all other declarations are inferred anew. Whether
-    the model is right for other sizes is not proved here: see `xoptim.api.preparing.freed`. Raises `ModelError` when no input
-    has a fixed leading size, or they have several, or the name is one of a dimension already.
+    the model is right for other sizes is not checked here: `xoptim.workflow.preparing.freed` does. Raises `ModelError` when no
+    input has a fixed leading size, or they have several, or the name is one of a dimension already.
     """
     leading = {value.name: value for value in fed_inputs(proto) if _leading(value)}
     sizes = {_leading(value) for value in leading.values()}
@@ -255,8 +255,8 @@ class Preparation:
     def apply(self, proto: ModelProto, base_dir: Path | None = None) -> None:
         """Change a model in place, in the order of the attributes; ``keep_outputs`` comes before ``drop_outputs``.
 
-        Only ``free`` is left out, which makes another model: see `xoptim.api.preparing.freed`. Raises `ModelError` when a name
-        or a size does not fit the model.
+        Only ``free`` is left out, which makes another model: see `xoptim.workflow.preparing.freed`. Raises `ModelError` when
+        a name or a size does not fit the model.
         """
         if self.fix:
             fix_sizes(proto, self.fix)

@@ -21,7 +21,10 @@ _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
 """Numbers of models; the model to load under the first of them, or the feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False)
 _LONGEST = 8.0
-"""Seconds of processor time, some ten times what the largest model of the tests takes, after which a run counts as a crash: some kernels never end on a window without elements."""
+"""Seconds of processor time after which a run counts as a crash, ten times what the largest model of the tests takes.
+
+Some kernels never end on a window without elements.
+"""
 _KEPT = 8
 """Sessions that the other process holds, the last ones."""
 _GONE = "gone"

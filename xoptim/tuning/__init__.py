@@ -9,4 +9,4 @@ from xoptim.tuning.settings import (
     session as session,
     settings_path as settings_path,
 )
-from xoptim.tuning.speed import SpeedCheck as SpeedCheck, keep_if_not_slower as keep_if_not_slower
+from xoptim.tuning.speed import NotSlower as NotSlower, SpeedCheck as SpeedCheck, keep_if_not_slower as keep_if_not_slower

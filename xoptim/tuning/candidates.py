@@ -22,13 +22,14 @@ from xoptim.graph.model import Model as LoadedModel
 from xoptim.graph.sources import Source
 from xoptim.graph.splice import inline_functions
 from xoptim.match.rewrite import Rewrite
-from xoptim.optimizing.proof import ProofOptions, located, prove
-from xoptim.precision.lowering import Lowered, in_floats, lower
+from xoptim.optimizing.proof import ProofOptions, located
+from xoptim.precision.lowering import Lowered
 from xoptim.precision.options import PrecisionOptions
 from xoptim.tuning.choices import Recipe, groups_of
 from xoptim.validate.errors import ChoiceError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
+from xoptim.workflow.job import Job, JobOptions
 
 _KEPT: Final = 8  # models that are kept in memory
 
@@ -127,9 +128,11 @@ class Candidates:
         return found
 
     def _lower(self, recipe: Recipe, precision: PrecisionOptions) -> Lowered:
-        options, how = self.options(recipe), ProofOptions(checks=self._checks, bisect=False)
-        floats = prove(self.source, in_floats(options), replace(how, whole=False))  # proved with the recipe of floats
-        found = lower(floats, options, how, precision)
+        # The optimized model before quantization is verified with its own recipe.
+        how = ProofOptions(checks=self._checks, bisect=False)
+        job = JobOptions(optimization=self.options(recipe), verification=how, verifies_floats=False, precision=precision)
+        found = Job(self.source, job).run().lowered
+        assert found is not None
         if found.fault or not found.taken:  # weights that are only stored in fewer bits save no time
             raise ChoiceError(found.fault or "no choice within the tolerance is faster here")
         return found

@@ -109,3 +109,16 @@ def _mended(
             if not is_slower(ratio):
                 return choice, ratio
     return measurement.original, None
+
+
+@dataclass(frozen=True, slots=True)
+class NotSlower:
+    """The step of a job that leaves out what makes a result slower; ``bench`` has the options of the measurement."""
+
+    bench: BenchOptions
+
+    def __call__(
+        self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
+    ) -> tuple[Proof, SpeedCheck]:
+        """The result to keep, and the measurements; raises XoptimError when one of the models cannot be measured."""
+        return keep_if_not_slower(source, proof, options, how, self.bench, on_step=how.on_step)

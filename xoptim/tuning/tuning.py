@@ -14,7 +14,7 @@ from xoptim.facts.errors import ModelError
 from xoptim.facts.given import given
 from xoptim.graph.save import refuse_link, save_proto
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions, prove
+from xoptim.optimizing.proof import OnLoaded, Proof, ProofOptions
 from xoptim.precision.lowering import joined
 from xoptim.precision.measuring import schemes_that_save_time
 from xoptim.system.machine import cores
@@ -26,6 +26,7 @@ from xoptim.tuning.report import TuningReport
 from xoptim.tuning.search import Found, Meter, Trial, confirm, finalists, is_faster, ranking
 from xoptim.tuning.settings import settings_path, settings_text
 from xoptim.validate.session import SessionSettings
+from xoptim.workflow.job import Job, JobOptions
 
 Listener = Callable[[str], object]
 
@@ -162,7 +163,8 @@ class Tuner:
         if recipe not in self._proofs:
             how = ProofOptions(checks=self._options.checks, bisect=False, on_loaded=self._on_loaded, on_step=self._on_step)
             candidates = self._measurement.candidates
-            self._proofs[recipe] = prove(candidates.source, candidates.options(recipe), how)
+            job = JobOptions(optimization=candidates.options(recipe), verification=how)
+            self._proofs[recipe] = Job(candidates.source, job).run().proof
         return self._proofs[recipe]
 
     def _settle(self, ranked: list[Choice], start: Choice, found: Found, ratios: Mapping[Choice, Ratio]) -> Tuned:

@@ -1,0 +1,194 @@
+"""The steps of a job, their order, and what stops them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import xoptim
+from tests.optimizing.test_proof import WrongReluPattern
+from tests.support import parse, types
+from xoptim import NotValidatedError, OptimizationOptions, PrecisionOptions, Preparation, ValidationOptions
+from xoptim.bench import BenchOptions
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.sources import Source
+from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.validate.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
+from xoptim.workflow.job import Job, JobOptions
+from xoptim.workflow.page import Page
+
+TRANSPOSES = "agraph (float[n,2] x) => (float[n,2] y) { a = Transpose(x) b = Transpose(a) y = Relu(b) }"
+WEIGHTS = ", ".join(f"{number % 7 - 3}" for number in range(64 * 64))
+MATMUL = f"agraph (float[n,64] x) => (float[n,64] y) <float[64,64] w = {{{WEIGHTS}}}> {{ t = MatMul(x, w) y = Relu(t) }}"
+UNKNOWN = "agraph (float[n,2] x) => (float[n,2] y) { a = acme.Foo(x) b = Identity(a) y = Relu(b) }"
+
+
+class Kept:
+    """A step that keeps the result, and notes what it was given."""
+
+    def __init__(self, error: XoptimError | None = None) -> None:
+        self.calls: list[str] = []
+        self._error = error
+
+    def __call__(self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions) -> tuple[Proof, Any]:
+        self.calls.append(source.kind)
+        if self._error is not None:
+            raise self._error
+        return proof, None
+
+
+def test_the_times_of_all_steps_in_their_order(tmp_path: Path) -> None:
+    steps: list[str] = []
+    written: list[Proof] = []
+
+    def write(proof: Proof) -> Sequence[Path]:
+        written.append(proof)
+        return [tmp_path / "result.onnx"]
+
+    how = ProofOptions(on_step=steps.append)
+    outcome = Job(
+        Source(parse(TRANSPOSES)),
+        JobOptions(
+            preparation=Preparation(fix={"n": [3]}),
+            verification=how,
+            keep_if_faster=Kept(),
+            benchmark=BenchOptions(seconds=0.01),
+            hints=ValidationOptions(),
+            page=Page(tmp_path / "page.html"),
+            write=write,
+        ),
+    ).run()
+    names = ["preparing", "loading", "optimizing", "validating", "comparing times", "measuring", "looking for hints"]
+    assert list(outcome.times) == [*names, "reporting", "writing"]
+    assert all(seconds >= 0 for seconds in outcome.times.values())
+    assert steps[-4:] == ["measuring", "looking for options that would help", "drawing the report", "writing"]
+    assert (outcome.refusal, outcome.failure, written) == (None, None, [outcome.proof])
+    assert types(outcome.proof.proto) == ["Relu"]
+    assert outcome.proof.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
+    assert outcome.latency is not None
+    assert outcome.written == [tmp_path / "result.onnx"]
+
+
+def test_the_given_model_stays_as_it_is() -> None:
+    model = parse(TRANSPOSES)
+    before = model.SerializeToString()
+    Job(Source(model), JobOptions(preparation=Preparation(fix={"n": [3]}, strip=True))).run()
+    assert model.SerializeToString() == before
+
+
+def test_a_refusal_stops_the_job(tmp_path: Path) -> None:
+    options = OptimizationOptions(patterns=[WrongReluPattern], strict=True)
+    kept = Kept()
+    written: list[Proof] = []
+
+    def write(proof: Proof) -> Sequence[Path]:
+        written.append(proof)
+        return []
+
+    job = JobOptions(
+        optimization=options,
+        verification=ProofOptions(bisect=False),
+        keep_if_faster=kept,
+        page=Page(tmp_path / "page.html"),
+        write=write,
+    )
+    outcome = Job(Source(parse(TRANSPOSES)), job).run()
+    assert outcome.refusal is not None
+    assert outcome.refusal.cause == "different"
+    assert (kept.calls, written, list(tmp_path.iterdir())) == ([], [], [])
+    assert list(outcome.times) == ["loading", "optimizing", "validating"]
+    with pytest.raises(DifferentModelError) as raised:
+        outcome.raise_failure()
+    assert raised.value.report is outcome.refusal.report
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_without_a_verdict_only_a_strict_job_stops(strict: bool) -> None:
+    kept = Kept()
+    options = OptimizationOptions(strict=strict)
+    outcome = Job(Source(parse(UNKNOWN)), JobOptions(optimization=options, keep_if_faster=kept)).run()
+    assert kept.calls == ([] if strict else ["proto"])
+    assert (outcome.refusal is not None) is strict
+    with pytest.raises(NotValidatedError):
+        outcome.raise_failure()
+
+
+def test_the_api_and_the_job_quantize_alike() -> None:
+    precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
+    outcome = Job(Source(parse(MATMUL)), JobOptions(precision=precision)).run()
+    assert outcome.lowered is not None
+    assert outcome.lowered.rounded
+    assert "quantizing" in outcome.times
+    found = xoptim.optimize(parse(MATMUL), precision=precision, verify=True)
+    assert found.SerializeToString() == outcome.proof.proto.SerializeToString()
+
+
+def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:
+    """One of its outputs is never a number."""
+    head, _, body = MATMUL.partition(" => (float[n,64] y) ")
+    body = body.replace("> {", ", float o = {1}> {")
+    body = body.replace("y = Relu(t)", "y = Relu(t) a = Abs(x) b = Neg(a) c = Sub(b, o) z = Sqrt(c)")
+    text = f"{head} => (float[n,64] y, float[n,64] z) {body}"
+    precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
+    outcome = Job(Source(parse(text)), JobOptions(precision=precision)).run()
+    assert outcome.lowered is not None
+    assert outcome.lowered.rounded
+    assert outcome.refusal is None
+    with pytest.raises(NotValidatedError) as raised:
+        xoptim.optimize(parse(text), precision=precision, verify=True)
+    assert raised.value.model.SerializeToString() == outcome.proof.proto.SerializeToString()
+
+
+def test_a_tolerance_that_is_not_kept() -> None:
+    precision = PrecisionOptions(scheme="int8", tolerance=0.5, goal="size")
+    outcome = Job(Source(parse(MATMUL)), JobOptions(precision=precision)).run()
+    assert outcome.lowered is not None
+    outcome.lowered = replace(outcome.lowered, error=0.75)
+    assert outcome.refusal is not None
+    assert outcome.refusal.cause == "tolerance"
+    with pytest.raises(ToleranceError, match=r"the error is 75\.00%"):
+        outcome.raise_failure()
+
+
+def test_times_that_cannot_be_measured() -> None:
+    error = LoadError("no session")
+    outcome = Job(Source(parse(TRANSPOSES)), JobOptions(keep_if_faster=Kept(error))).run()
+    assert (outcome.speed, outcome.refusal, types(outcome.proof.proto)) == (None, None, ["Relu"])
+    with pytest.raises(LoadError, match="no session"):
+        outcome.raise_failure()
+
+
+def test_sizes_with_which_the_model_does_not_run(tmp_path: Path) -> None:
+    text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
+    path = tmp_path / "model.onnx"
+    onnx.save(parse(text), path)
+    job = JobOptions(preparation=Preparation(fix={"n": [3]}), verification=ProofOptions(bisect=False))
+    with pytest.raises(ChoiceError, match="the model does not run with the sizes of --fix"):
+        Job(path, job).run()
+
+
+def test_values_that_the_model_does_not_take() -> None:
+    checks = ValidationOptions(dims={"n": 3})
+    text = "agraph (float[n] x) => (float[2,m] y) <int64[2] s = {2, -1}> { y = Reshape(x, s) }"
+    with pytest.raises(ChoiceError, match="not validated with the values given"):
+        Job(Source(parse(text)), JobOptions(verification=ProofOptions(checks=checks))).run()
+
+
+def test_assumptions_that_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:
+    options = OptimizationOptions(assume=("n >= 1", "missing >= 1"))
+    job = JobOptions(optimization=options, leaves_unfit_assumptions=True)
+    outcome = Job(Source(parse(TRANSPOSES)), job).run()
+    assert outcome.assumptions == ("n >= 1",)
+    assert "it is left out" in caplog.text
+    with pytest.raises(XoptimError):
+        Job(Source(parse(TRANSPOSES)), JobOptions(optimization=options)).run()
+
+
+def test_options_that_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="leave out only_if_faster"):
+        JobOptions(precision=PrecisionOptions(), keep_if_faster=Kept())
+    with pytest.raises(TypeError, match="precision is an instance of PrecisionOptions"):
+        JobOptions(precision="int8")  # type: ignore[arg-type]

@@ -1,0 +1,246 @@
+"""One job: load, prepare, optimize, verify, quantize, keep if faster, measure, report, write."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Final, Protocol, TypeAlias
+
+from xoptim.bench.measure import bench
+from xoptim.bench.options import BenchOptions
+from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.assumed import fitting
+from xoptim.graph.load import collection_paused
+from xoptim.graph.sources import Source
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
+from xoptim.precision.lowering import in_floats, lower
+from xoptim.precision.options import PrecisionOptions
+from xoptim.preparation.preparation import Preparation
+from xoptim.validate.errors import ChoiceError
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.validation import validate
+from xoptim.workflow.outcome import Outcome, SpeedReport
+from xoptim.workflow.page import Page
+from xoptim.workflow.preparing import prepared_source
+
+_LOGGER: Final = logging.getLogger("xoptim")
+Given: TypeAlias = Source | str | Path
+
+
+class KeepIfFaster(Protocol):
+    """A step that leaves out what makes a result slower than the original."""
+
+    def __call__(
+        self, source: Source, proof: Proof, options: OptimizationOptions, how: ProofOptions
+    ) -> tuple[Proof, SpeedReport]:
+        """The result to keep, and the measurements; raises XoptimError when it cannot be measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """The options of a job, in the order of the steps. A step without options is left out."""
+
+    preparation: Preparation = field(default_factory=Preparation)
+    # whether assumptions that do not fit the model are left out, with a warning for each
+    leaves_unfit_assumptions: bool = False
+    optimization: OptimizationOptions = field(default_factory=OptimizationOptions)
+    verification: ProofOptions = field(default_factory=ProofOptions)
+    # whether the optimized model is verified before it is quantized
+    verifies_floats: bool = True
+    precision: PrecisionOptions | None = None
+    keep_if_faster: KeepIfFaster | None = None
+    benchmark: BenchOptions | None = None
+    # options for the runs that look for hints
+    hints: ValidationOptions | None = None
+    page: Page | None = None
+    # writes the result, and returns the files written
+    write: Callable[[Proof], Sequence[Path]] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.precision, PrecisionOptions | None):
+            example = "PrecisionOptions(scheme='int8')"
+            raise TypeError(f"precision is an instance of PrecisionOptions, such as {example}, not {self.precision!r}")
+        if self.precision is not None and self.keep_if_faster is not None:
+            raise ValueError("precision measures each product: leave out only_if_faster")
+
+
+class Job:
+    """The only implementation of the steps from a model to its result.
+
+    A refusal stops the job: nothing is written then, and the outcome has the reason.
+
+    Args:
+        source: the model: a path, or a model in memory.
+        options: the steps.
+    """
+
+    def __init__(self, source: Given, options: JobOptions) -> None:
+        self._source = source
+        self._options = options
+        self._how = options.verification
+
+    def run(self) -> Outcome:
+        """Take the steps.
+
+        Raises:
+            ModelError: the model cannot be read, or the result cannot be written.
+            ChoiceError: values, sizes or other options do not fit the model.
+            UnknownPatternError: a pattern name is unknown.
+            ProviderUnavailable: onnxruntime lacks a requested execution provider.
+            RunError, LoadError, FeedError: the model cannot be quantized, as it does not run.
+        """
+        began = perf_counter()
+        source, options = self._prepared()
+        prepared = perf_counter() - began
+        outcome = self._optimized(source, options)
+        if not self._options.preparation.is_empty:
+            outcome.times = {"preparing": prepared, **outcome.times}
+        for name, step in self._steps(source, options, outcome):
+            if outcome.refusal is not None:
+                break
+            began = perf_counter()
+            step()
+            outcome.times[name] = perf_counter() - began
+        return outcome
+
+    def _steps(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> Iterator[tuple[str, Callable[[], None]]]:
+        """The steps after the verification, by name."""
+        chosen = self._options
+        if chosen.precision is not None:
+            yield "quantizing", lambda: self._quantize(options, outcome)
+        if chosen.keep_if_faster is not None:
+            yield "comparing times", lambda: self._keep_if_faster(source, options, outcome)
+        if chosen.benchmark is not None:
+            yield "measuring", lambda: self._measure(source, outcome)
+        if chosen.hints is not None:
+            yield "looking for hints", lambda: self._look_for_hints(options, outcome)
+        # Nothing slow comes after these, so that an interrupted job has written nothing.
+        if chosen.page is not None:
+            yield "reporting", lambda: self._draw(source, outcome)
+        if chosen.write is not None:
+            yield "writing", lambda: self._write(outcome)
+
+    def _prepared(self) -> tuple[Given, OptimizationOptions]:
+        """The model with its preparation, and the options of the optimization."""
+        chosen, options = self._options, self._options.optimization
+        source = self._source
+        if not chosen.preparation.is_empty:
+            source = prepared_source(source, chosen.preparation)
+        if chosen.leaves_unfit_assumptions and options.assume:
+            given = source if isinstance(source, Source) else Source(source)
+            kept, reasons = fitting(options.assume, given.proto)
+            for reason in reasons:
+                _LOGGER.warning("%s; it is left out", reason)
+            options = replace(options, assume=tuple(kept))
+        if chosen.page is not None:
+            options = chosen.page.listening(options)
+        return source, options
+
+    def _optimized(self, source: Given, options: OptimizationOptions) -> Outcome:
+        """The optimized model, compared with the original."""
+        chosen, how = self._options, self._how
+        first = options if chosen.precision is None else in_floats(options)
+        is_all = not how.whole and chosen.precision is None and chosen.keep_if_faster is None
+        with collection_paused() if is_all else nullcontext():
+            whole = how.whole and chosen.verifies_floats
+            proof = prove(source, first, replace(how, whole=whole, on_loaded=self._loaded))
+        self._check_values_used(proof)
+        self._check_sizes_fit(proof)
+        outcome = Outcome.of(proof, is_strict=options.strict)
+        outcome.bytes_before = _own_bytes(self._source) + proof.external_before
+        return outcome
+
+    def _loaded(self, builder: GraphBuilder) -> None:
+        self._how.on_loaded(builder)
+        if self._options.page is not None:
+            self._options.page.loaded(builder)
+
+    def _check_values_used(self, proof: Proof) -> None:
+        """Raise when the caller's values could not be used in the comparison."""
+        checks = self._how.checks
+        unused = next((report for report in proof.reports if report.cause == "run"), None)
+        if unused is not None and (checks.feeds or checks.dims or checks.test_data):
+            raise ChoiceError(f"not validated with the values given: {unused.reason}")
+
+    def _check_sizes_fit(self, proof: Proof) -> None:
+        """Raise when onnxruntime runs the model, but not with the sizes that were written into it."""
+        unfit = next((report for report in proof.reports if report.cause in ("load", "run")), None)
+        if unfit is None or not self._options.preparation.fix:
+            return
+        original, checks = located(self._source, self._how.checks)
+        is_gone = isinstance(original, (str, Path)) and not Path(original).is_file()
+        if not is_gone and validate(original, original, checks).ok:
+            raise ChoiceError(f"the model does not run with the sizes of --fix: {unfit.reason}")
+
+    def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
+        assert self._options.precision is not None
+        outcome.lowered = lower(outcome.proof, options, self._how, self._options.precision)
+        outcome.proof = outcome.lowered.proof
+
+    def _keep_if_faster(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
+        assert self._options.keep_if_faster is not None
+        given = source if isinstance(source, Source) else Source(source)
+        how = replace(self._how, on_loaded=self._loaded)
+        try:
+            outcome.proof, outcome.speed = self._options.keep_if_faster(given, outcome.proof, options, how)
+        except XoptimError as error:
+            outcome.unmeasured = error
+        outcome.floats = outcome.proof
+
+    def _measure(self, source: Given, outcome: Outcome) -> None:
+        """Measure the original and the result, unless one of them cannot be run."""
+        assert self._options.benchmark is not None
+        self._how.on_step("measuring")
+        proof = outcome.proof
+        folders = {"original": proof.builder.model.base_dir, "result": proof.base_dir}
+        known = {label: folder for label, folder in folders.items() if folder is not None}
+        original = source.proto if isinstance(source, Source) else source
+        try:
+            outcome.latency = bench(
+                {"original": original, "result": proof.proto}, replace(self._options.benchmark, base_dirs=known)
+            )
+        except XoptimError as error:
+            _LOGGER.warning("not measured: %s", error)
+
+    def _look_for_hints(self, options: OptimizationOptions, outcome: Outcome) -> None:
+        """Find options that would make the result smaller, without the patterns that were left out."""
+        assert self._options.hints is not None
+        self._how.on_step("looking for options that would help")
+        options = replace(options, on_event=self._options.optimization.on_event)
+        for culprit in outcome.proof.left_out:
+            options = culprit.avoided_by(options)
+        try:
+            outcome.hints = _hints(outcome.proof, options, self._options.hints)
+        except MemoryError:
+            outcome.hints = ()
+
+    def _draw(self, source: Given, outcome: Outcome) -> None:
+        assert self._options.page is not None
+        self._how.on_step("drawing the report")
+        self._options.page.draw(source, outcome)
+
+    def _write(self, outcome: Outcome) -> None:
+        assert self._options.write is not None
+        self._how.on_step("writing")
+        outcome.written = self._options.write(outcome.proof)
+
+
+def _own_bytes(given: Given) -> int:
+    """Bytes of a model without its external weights."""
+    if isinstance(given, Source) and given.kind != "path":
+        return given.proto.ByteSize()
+    path = Path(given.original if isinstance(given, Source) else given)
+    return path.stat().st_size
+
+
+def _hints(proof: Proof, options: OptimizationOptions, checks: ValidationOptions) -> list[OpsetHint | OptionHint]:
+    newer = opset_hint(proof.proto, options, proof.base_dir)
+    sizes = next((run.dims for report in proof.reports for run in report.runs), {})
+    others = option_hints(proof.proto, options, sizes, proof.base_dir, checks)
+    found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
+    return sorted(found, key=lambda hint: -hint.nodes)

@@ -1,0 +1,148 @@
+"""The outcome of a job: models, reports, measurements, the times of all steps, and the verdict."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from xoptim.bench.rounds import BenchReport
+from xoptim.catalogue.discovery import installed_patterns
+from xoptim.diagnose.hints import OpsetHint, OptionHint
+from xoptim.diagnose.report import OptimizationReport
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.save import shared_files
+from xoptim.optimizing.proof import Proof
+from xoptim.precision.lowering import Lowered
+from xoptim.validate.errors import DifferentModelError, NotValidatedError, ToleranceError
+from xoptim.validate.report import ValidationReport
+
+Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite"]
+
+
+class SpeedReport(Protocol):
+    """The measurements of ``--only-if-faster``."""
+
+    def summary(self) -> str:
+        """The outcome in one line."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The reason not to write a result."""
+
+    cause: Cause
+    reason: str
+    report: ValidationReport | None = None  # the comparison that gives the reason, if one does
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The outcome of the steps that a job has taken so far.
+
+    ``floats`` is the optimized model before quantization, ``proof`` the result; they are the same without quantization.
+    """
+
+    proof: Proof
+    floats: Proof
+    is_strict: bool = False  # whether a result that could not be verified is refused
+    # seconds by step, in the order of the steps
+    times: dict[str, float] = field(default_factory=dict)
+    bytes_before: int = 0  # of the original, with its external weights
+    lowered: Lowered | None = None  # the quantization, if it was asked for
+    speed: SpeedReport | None = None  # the measurements of ``--only-if-faster``
+    unmeasured: XoptimError | None = None  # why there are none although they were asked for
+    latency: BenchReport | None = None  # the times of the original and of the result, if they were measured
+    hints: Sequence[OpsetHint | OptionHint] = ()  # options that would make the model smaller
+    written: Sequence[Path] = ()  # files written
+    page: Path | None = None  # the file of the report
+
+    @classmethod
+    def of(cls, proof: Proof, *, is_strict: bool = False) -> "Outcome":
+        """The outcome of an optimization and its comparison."""
+        found = cls(proof, proof, is_strict)
+        found.times = {"loading": proof.load_seconds, "optimizing": proof.optimize_seconds}
+        if proof.reports:
+            found.times["validating"] = proof.validate_seconds
+        return found
+
+    @property
+    def report(self) -> OptimizationReport:
+        """The report of the optimization, with the rewrites of the quantization."""
+        if self.lowered is None:
+            return self.proof.report
+        return self.lowered.report(self.floats.report)
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """Number of nodes by operator of the result, subgraphs included."""
+        return self.proof.builder.count_types()
+
+    @property
+    def opsets(self) -> tuple[int, int]:
+        """The operator set of ONNX before and after, 0 for none."""
+        return self.proof.opset_before, self.proof.builder.model.opsets.get("", 0)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The assumptions beside the default set."""
+        return self.proof.builder.model.assumptions.texts
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Operators of the result that a pattern wrote and ``onnx.checker`` does not support."""
+        applied = self.report.applied
+        patterns = (cls for name, cls in installed_patterns().items() if name in applied)
+        made = {op_type for cls in patterns for op_type in cls.unchecked}
+        return sorted(made & self.operators.keys())
+
+    @property
+    def needed(self) -> list[str]:
+        """Files of another model whose weights the written result refers to."""
+        return shared_files(self.proof.proto) if self.written else []
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """The reason not to write the result, ``None`` when there is none."""
+        return next(self._refusals(), None)
+
+    def _refusals(self) -> Iterator[Refusal]:
+        if self.lowered is not None and self.lowered.fault:
+            yield Refusal("tolerance", self.lowered.fault)
+        for report in self.proof.reports:
+            if report.status == "different":
+                yield Refusal("different", report.summary(), report)
+            if self.is_strict and not report.ok:
+                yield Refusal("strict", report.summary(), report)
+        each = self.proof.each
+        if each is not None and each.disagreements:
+            yield Refusal("rewrite", str(each.disagreements[0]))
+
+    @property
+    def failure(self) -> ValidationReport | None:
+        """The comparison that refutes the result, else one without a verdict, else ``None``."""
+        return self.proof.failure
+
+    def raise_failure(self) -> None:
+        """Raise unless the result was found equal, or was not compared.
+
+        Raises:
+            ToleranceError: the quantized model does not keep its tolerance.
+            DifferentModelError: the result computes something else.
+            NotValidatedError: there is no verdict.
+            XoptimError: a rewrite that was checked alone computes something else, or the times that decide about the
+                result could not be measured.
+        """
+        refusal, failure = self.refusal, self.failure
+        if refusal is not None and refusal.cause == "tolerance":
+            raise ToleranceError(refusal.reason)
+        if failure is not None and failure.status == "different":
+            raise DifferentModelError(failure, self.proof.proto)
+        if failure is not None:
+            raise NotValidatedError(failure, self.proof.proto)
+        if refusal is not None:
+            raise XoptimError(refusal.reason)
+        if self.unmeasured is not None:
+            raise self.unmeasured

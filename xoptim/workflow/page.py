@@ -1,0 +1,78 @@
+"""The page about an optimization: both graphs, every rewrite, and the figures."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.sources import Source, title_of
+from xoptim.optimizing.builder import GraphBuilder
+from xoptim.reporting.links import Recorder
+from xoptim.reporting.reports import HtmlReport, ReportSubject, measured, report_of, subject_of
+
+if TYPE_CHECKING:
+    from xoptim.workflow.outcome import Outcome
+
+_LOGGER: Final = logging.getLogger("xoptim")
+
+
+class Page:
+    """A page that a job draws, and that is saved when its result is written.
+
+    Args:
+        path: the file of the page.
+        title: the name of the original; its file by default.
+        result: the name of the result.
+
+    Raises:
+        MissingLibraryError: a library of the report is not installed.
+    """
+
+    def __init__(self, path: Path, *, title: str = "", result: str = "result") -> None:
+        self._path = path
+        self._title = title
+        self._result = result
+        self._recorder = Recorder()
+        self._drawn: HtmlReport | None = None
+
+    def listening(self, options: OptimizationOptions) -> OptimizationOptions:
+        """The options of the optimization, with what the page needs to be recorded."""
+        return self._recorder.listening(options)
+
+    def loaded(self, builder: GraphBuilder) -> None:
+        """Called when a model is loaded, before any rewrite."""
+        self._recorder.loaded(builder.model)
+
+    def draw(self, source: Source | str | Path, outcome: Outcome) -> None:
+        """Draw the page about the optimization before quantization, whose model is still in memory."""
+        floats = outcome.floats
+        given = source if isinstance(source, Source) else Source(source)
+        facts = self._facts(given, outcome)
+        journal = self._recorder.of(floats.builder.model)
+        self._drawn = report_of(journal, facts, floats.builder.optimization_options.provider)
+
+    def _facts(self, given: Source, outcome: Outcome) -> ReportSubject:
+        facts = replace(
+            subject_of(outcome.floats.report, self._title or title_of(given), self._result),
+            sizes=(outcome.bytes_before, outcome.proof.bytes_after),
+            opsets=outcome.opsets,
+        )
+        if outcome.lowered is not None:
+            return replace(facts, **outcome.lowered.figures())
+        if outcome.latency is None:
+            return facts
+        facts = replace(facts, latency=outcome.latency)
+        original = Path(given.original) if given.kind == "path" else given.proto
+        try:
+            return measured(facts, original, outcome.proof.proto, outcome.latency.options)
+        except XoptimError as error:  # the model is written all the same
+            _LOGGER.warning("operators not measured: %s", error)
+            return facts
+
+    def save(self) -> Path | None:
+        """Write the page, if it was drawn; returns its file."""
+        return None if self._drawn is None else self._drawn.save(self._path)
