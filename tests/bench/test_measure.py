@@ -11,7 +11,9 @@ import pytest
 
 from tests.bench.test_rounds import Clock
 from tests.support import parse
+from tests.validate.test_fatal import PRODUCT
 from xoptim.bench import BenchOptions, BenchReport, Loading, bench
+from xoptim.bench.measure import profile
 from xoptim.validate import FeedError, LoadError, RunError, Session
 
 NEG = "g (float[N,N] x) => (float[N,N] y) { y = Neg(x) }"
@@ -147,3 +149,11 @@ def test_a_file_that_is_given_twice_has_two_labels(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(parse(NEG).SerializeToString())
     assert [each.label for each in bench([path, path], QUICK).models] == [str(path), f"{path} (2)"]
+
+
+def test_models_at_which_an_optimization_ends_the_process() -> None:
+    """Without the settings that `xoptim.validate.fatal` makes safe, onnxruntime ends pytest."""
+    options = BenchOptions(seconds=0.01, passes=1, threads=1, dims={"t": 2, "b": 3})
+    report = bench([parse(PRODUCT, 13), parse(PRODUCT, 13)], options)
+    assert report.is_equal
+    assert "MatMul" in " ".join(profile([parse(PRODUCT, 13)], options)["model 1"])

@@ -130,7 +130,10 @@ def bench(
         loading: list[Loading | None] = [None] * len(subjects)
         if options.loading:
             say("loading")
-            loading = [measure_loading(each.path, options.settings, references[0].feeds) for each in subjects]
+            feeds = references[0].feeds
+            for place, each in enumerate(subjects):
+                usual = options.settings.without(each.fatal)
+                loading[place] = measure_loading(each.path, usual, feeds)
         if options.compare:
             say("comparing")
         reports = [_report(subjects, *each, loading) for each in zip(settings, references, times, strict=True)]

@@ -21,12 +21,21 @@ from xoptim.graph.sources import Source
 from xoptim.system.journal import ScratchFolder
 from xoptim.system.machine import resident_size, start_python
 from xoptim.validate.errors import FeedError, LoadError, RunError
+from xoptim.validate.fatal import fatal_optimizers
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
 _CHILD = "from xoptim.bench.subjects import main; main()"
+
+
+class Subject(NamedTuple):
+    """A model to measure: its label and file, and the optimizations that may end the process."""
+
+    label: str
+    path: Path
+    fatal: tuple[str, ...] = ()
 
 
 class Loading(NamedTuple):
@@ -71,13 +80,6 @@ def main() -> None:
 Models: TypeAlias = "Sequence[ModelLike] | Mapping[str, ModelLike]"
 
 
-class Subject(NamedTuple):
-    """A model to measure: its label and its file."""
-
-    label: str
-    path: Path
-
-
 @contextmanager
 def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Subject]]:
     """The models as files; protobufs, their external data in ``base_dirs``, are written into a temporary folder.
@@ -96,10 +98,11 @@ def as_files(models: Models, base_dirs: Mapping[str, Path]) -> Iterator[list[Sub
                 path = Path(folder) / f"{number}.onnx"
                 # The locations of its weights change when they are written elsewhere.
                 save_proto(deepcopy(model), path, base_dirs.get(label))
+                proto = model
             else:
                 path = Path(model)
-                Source(path)  # names what is wrong with a file; onnxruntime would not
-            subjects.append(Subject(label, path))
+                proto = Source(path).proto  # names what is wrong with a file; onnxruntime would not
+            subjects.append(Subject(label, path, fatal_optimizers(proto)))
         yield subjects
 
 
@@ -138,7 +141,7 @@ def opened(subject: Subject, settings: SessionSettings, feeds: Mapping[str, Valu
     Raises `FeedError` when it has inputs that the first one lacks, and `LoadError` or `RunError` when it does not run.
     """
     with _named_in_errors(subject):
-        session = Session(subject.path, settings)
+        session = Session(subject.path, settings.without(subject.fatal))
         needed = {port.name for port in session.inputs}
         if not needed <= feeds.keys():
             names = ", ".join(sorted(needed ^ feeds.keys()))

@@ -20,6 +20,7 @@ from xoptim.tuning.candidates import Candidates, Model
 from xoptim.tuning.choices import UNTOUCHED, Choice, Dimension, Facts, Recipe, variations
 from xoptim.tuning.search import Found, Meter, Rules, Search
 from xoptim.validate.errors import LoadError, RunError
+from xoptim.validate.protos import read_proto
 from xoptim.validate.reference import run_reference
 from xoptim.validate.runs import ReferenceRun
 from xoptim.validate.session import Session, Value
@@ -138,7 +139,8 @@ class SideBySide:
         sessions = self._sessions[choice]
         if len(sessions) < max(1, self._kept):
             model, base_dir = self._make(choice.recipe)
-            session = Session(model, choice.settings, base_dir=base_dir)
+            settings = choice.settings.safe_for(read_proto(model)[0])
+            session = Session(model, settings, base_dir=base_dir)
             session.run(self._settings[0])
             sessions.append(session)
         sessions.rotate()

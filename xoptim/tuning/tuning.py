@@ -187,7 +187,7 @@ class Tuner:
             is_original=not choice.recipe.rewrites,
             ratio=ratios[choice],
             is_faster=is_faster(ratios[choice]),
-            settings=choice.settings,
+            settings=choice.settings.safe_for(proof.proto),
             optimization=proof.report if lowered is None else lowered.report(self._prove(floats).report),
             lowered=lowered,
             left=found.left,

@@ -8,23 +8,18 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
-import onnx
-from onnx import TensorProto
 
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
-from xoptim.validate.double import element_types
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.further import TINY
 from xoptim.validate.protos import Located, ModelLike
 from xoptim.validate.reference import Reference
 from xoptim.validate.runs import ReferenceRun
-from xoptim.validate.session import Session, SessionSettings, Value
+from xoptim.validate.session import Session, Value
 
 _ROUNDING: Final = 0.005  # of the largest number; fused kernels add up in another order, and in other types
 _ABSOLUTE: Final = 1e-6
 _MULTIPLE: Final = 4.0
-_FATAL: Final = ("NchwcTransformer",)
-"""An optimization of convolutions in float32, which ends the process at some MatMul of transposed 16-bit floats."""
 
 
 class Outcome(NamedTuple):
@@ -72,8 +67,9 @@ class _Worst(NamedTuple):
 
 
 def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, read: Located, rules: ComparisonRules) -> _Worst:
+    settings = replace(reference.settings, level="all").safe_for(read.proto)
     try:
-        session = Session(model, _settings(reference.settings, read.proto), base_dir=read.base_dir)
+        session = Session(model, settings, base_dir=read.base_dir)
         results = session.run(run.feeds)
     except (LoadError, RunError) as error:
         return _Worst(math.inf, f"it does not run: {error}")
@@ -81,12 +77,6 @@ def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, read: Loca
         return _Worst()
     found = [_share(c) for c in _compared(reference, run.results, results, rules)]
     return max(found, default=_Worst())
-
-
-def _settings(settings: SessionSettings, model: onnx.ModelProto) -> SessionSettings:
-    """All optimizations, but for those that may end the process."""
-    disabled = _FATAL if TensorProto.FLOAT16 in element_types(model) else ()
-    return replace(settings, level="all", disabled_optimizers=disabled)
 
 
 def _compared(

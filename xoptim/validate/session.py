@@ -23,6 +23,7 @@ from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
 from xoptim.system.threads import Call, NotEndingError
 from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError, RunStoppedError
+from xoptim.validate.fatal import fatal_optimizers
 from xoptim.validate.protos import (
     ModelLike,
     initializer_bytes,
@@ -133,6 +134,19 @@ class SessionSettings:
         """
         return replace(self, arena=False, late=True, entries=(*self.entries, ("session.disable_prepacking", "1")))
 
+    def safe_for(self, model: onnx.ModelProto) -> SessionSettings:
+        """The same without what may end the process at a model; see `xoptim.validate.fatal`."""
+        if self.level != "all":
+            return self
+        return self.without(fatal_optimizers(model))
+
+    def without(self, fatal: Sequence[str]) -> SessionSettings:
+        """The same without some optimizations of the level ``all``."""
+        further = [name for name in fatal if name not in self.disabled_optimizers]
+        if self.level != "all" or not further:
+            return self
+        return replace(self, disabled_optimizers=(*self.disabled_optimizers, *further))
+
 
 def is_provider(name: str) -> bool:
     """Whether onnxruntime knows an execution provider of this name, short or full, installed here or not."""
@@ -163,8 +177,11 @@ class Session:
     """A model that onnxruntime has loaded, a file or a protobuf of any size with external data in ``base_dir``.
 
     ``inputs`` are those to feed, in order (initializers listed as inputs are left out); ``weights`` are arrays that replace
-    initializers of the main graph (of a protobuf only). Raises `LoadError` when onnxruntime refuses the model, and
-    `ProviderUnavailable` when an execution provider is missing or does not start.
+    initializers of the main graph (of a protobuf only). The settings are made safe for a protobuf;
+    for a file the caller does that (`SessionSettings.safe_for`), since reading it takes time.
+
+    Raises `LoadError` when onnxruntime refuses the model, and `ProviderUnavailable` when an execution
+    provider is missing or does not start.
     """
 
     def __init__(
@@ -176,6 +193,8 @@ class Session:
         weights: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         settings = settings or SessionSettings()
+        if isinstance(model, onnx.ModelProto):
+            settings = settings.safe_for(model)
         providers = resolve_providers(settings.providers)
         self._run_limit = settings.run_limit
         self._kept: list[Any] = []  # onnxruntime reads arrays in place

@@ -10,7 +10,9 @@ import pytest
 import xoptim
 from tests.cli.command import TRANSPOSES, Xopt, files, types_in, write
 from tests.precision.models import network, words
+from tests.support import parse
 from tests.tuning.fakes import FakeMeter
+from tests.validate.test_fatal import PRODUCT
 from xoptim.tuning.choices import Choice
 from xoptim.tuning.measurement import Measurement
 
@@ -43,6 +45,17 @@ def test_the_clock(xopt: Xopt) -> None:
     assert {"chosen", "search", "sizes", "validation", "written"} <= set(words)
     assert "sizes       a=3, b=2" in lines
     assert xoptim.session("model.opt.onnx").get_session_options().intra_op_num_threads == 1
+
+
+def test_a_model_at_which_an_optimization_ends_the_process(xopt: Xopt) -> None:
+    """Without the settings that `xoptim.validate.fatal` makes safe, onnxruntime ends pytest."""
+    onnx.save(parse(PRODUCT, 13), "half.onnx")
+    found = xopt("tune", "half.onnx", *QUICK, "--dim", "t=2", "--dim", "b=3", "--json").json
+    assert "NchwcTransformer" in found["settings"]["disabled_optimizers"]
+    saved = json.loads(Path("half.opt.onnx.session.json").read_text(encoding="utf-8"))
+    assert saved == found["settings"]
+    (y,) = xoptim.session("half.opt.onnx").run(None, {"x": np.ones((2, 3, 2), np.float16)})
+    assert y.shape == (3, 2, 2)
 
 
 @pytest.mark.usefixtures("given_times")

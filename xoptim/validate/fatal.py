@@ -1,0 +1,83 @@
+"""Optimizations of onnxruntime that end the process at some models: sessions leave them out there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import onnx
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, TypeProto
+
+from xoptim.facts.protos import every_node, inner_graphs
+
+AT_HALF: Final = ("NchwcTransformer",)
+"""It arranges convolutions of 32-bit floats in blocks.
+
+It crashes where a MatMul multiplies transposed 16-bit floats by a constant.
+"""
+_TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "softmax_precision"))
+"""Attributes that name an element type."""
+
+
+def fatal_optimizers(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The optimizations of the level ``all`` that may end the process at a model, by name."""
+    return AT_HALF if computes_in_half(model) else ()
+
+
+def computes_in_half(model: onnx.ModelProto) -> bool:
+    """Whether a model has 16-bit floats, other than stored weights that a Cast reads.
+
+    Such a Cast is computed once, when the model is loaded: optimizations see its result.
+    """
+    graphs = list(_graphs(model))
+    declared = (value for graph in graphs for value in _declared(graph))
+    if any(_element(value.type) == TensorProto.FLOAT16 for value in declared):
+        return True
+    nodes = [node for graph in graphs for node in graph.node]
+    nodes += every_node(node for function in model.functions for node in function.node)
+    if any(_makes_half(node) for node in nodes):
+        return True
+    tensors = (tensor for graph in graphs for tensor in graph.initializer)
+    stored = {tensor.name for tensor in tensors if tensor.data_type == TensorProto.FLOAT16}
+    stored |= {name for node in nodes if _has_half_tensor(node) for name in node.output}
+    return any(not stored.isdisjoint(node.input) for node in nodes if node.op_type != "Cast")
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
+    """The main graph, and the subgraphs at every depth, those of local functions too."""
+    yield model.graph
+    yield from inner_graphs(model.graph.node)
+    for function in model.functions:
+        yield from inner_graphs(function.node)
+
+
+def _declared(graph: GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    yield from graph.input
+    yield from graph.output
+    yield from graph.value_info
+
+
+def _element(declared: TypeProto) -> int:
+    """The element type of a tensor, or of those in a sequence or optional; 0 for others."""
+    kind = declared.WhichOneof("value")
+    if kind == "tensor_type":
+        return declared.tensor_type.elem_type
+    if kind == "sequence_type":
+        return _element(declared.sequence_type.elem_type)
+    if kind == "optional_type":
+        return _element(declared.optional_type.elem_type)
+    return 0
+
+
+def _makes_half(node: NodeProto) -> bool:
+    """Whether an attribute lets a node compute 16-bit floats; a Constant only stores them."""
+    if _has_half_tensor(node):
+        return node.op_type != "Constant"
+    typed = (attribute for attribute in node.attribute if attribute.name in _TYPED)
+    return any(attribute.i == TensorProto.FLOAT16 for attribute in typed)
+
+
+def _has_half_tensor(node: NodeProto) -> bool:
+    """Whether an attribute holds 16-bit floats."""
+    tensors = (each.t for each in node.attribute if each.type == AttributeProto.TENSOR)
+    return any(tensor.data_type == TensorProto.FLOAT16 for tensor in tensors)
