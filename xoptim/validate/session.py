@@ -82,7 +82,7 @@ _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, i
 CUDA: Final = "CUDAExecutionProvider"
 _LONGEST: Final = 2000  # characters of an error message that are read
 _PATIENCE: Final = 10.0  # seconds, at most, that the node has to end that runs when a run is stopped
-_FATAL: Final = 4  # log severity: errors arrive as exceptions
+_FATAL: Final = 4  # log severity
 _PLAIN_TYPES: Final = {
     "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
     "string", "complex64", "complex128",
@@ -117,6 +117,7 @@ class SessionSettings:
     software_device: bool = False  # whether a plug-in runs on the processor where there is no other device (``webgpu``)
     # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an error then
     isolated: bool = False
+    log_severity: int = 4  # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as exceptions
 
     def without_copies(self) -> SessionSettings:
         """The same for a model with large weights, which are neither packed when it is loaded nor transposed all at once.
@@ -299,6 +300,17 @@ class Session:
     def _accepted(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
         return {name: value for name, value in feeds.items() if name in self.fed}
 
+    def assigned(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The full name of a provider and the names of the nodes of a part of the graph that it runs, for each part.
+
+        Needs the entry ``session.record_ep_graph_assignment_info`` of the settings. Raises `LoadError` where onnxruntime does
+        not tell.
+        """
+        if not hasattr(self._session, "get_provider_graph_assignment_info"):
+            raise LoadError(f"onnxruntime {ort.__version__} does not say which provider runs a node; 1.25 and later do")
+        parts = self._session.get_provider_graph_assignment_info()
+        return tuple((part.ep_name, tuple(node.name for node in part.get_nodes())) for part in parts)
+
     def end_profiling(self) -> Path:
         """Stop the profiler of the settings; return the file that it wrote."""
         return Path(self._session.end_profiling())
@@ -393,7 +405,7 @@ def session_options(settings: SessionSettings) -> Any:
     options = ort.SessionOptions()
     level = "DISABLE_ALL" if settings.level == "off" else f"ENABLE_{settings.level.upper()}"
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
-    options.log_severity_level = _FATAL
+    options.log_severity_level = settings.log_severity
     options.intra_op_num_threads = settings.threads
     options.enable_mem_reuse = settings.reuse
     options.enable_cpu_mem_arena = settings.arena
