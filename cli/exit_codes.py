@@ -8,6 +8,8 @@ from xoptim import ValidationReport
 DIFFERENT: Final = 1
 BAD_USAGE: Final = 2
 NOT_VALIDATED: Final = 3
+UNAVAILABLE: Final = 3
+"""The execution provider of a target is missing or finds no device."""
 INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
 UNREAD: Final = 141
 

@@ -174,12 +174,12 @@ def json_option(text: str = "Print JSON.") -> Any:
     return flag(text, "--json")
 
 
-def provider_option(text: str = "cpu or cuda.", **settings: Any) -> Any:
+def provider_option(text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt.", **settings: Any) -> Any:
     """The option ``--provider`` with one provider."""
     return option(text, default="cpu", **settings)
 
 
-def providers_option(text: str = "cpu or cuda (repeatable).") -> Any:
+def providers_option(text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt (repeatable).") -> Any:
     """The option ``--provider`` with several providers."""
     return repeated(text, default=("cpu",))
 

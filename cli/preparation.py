@@ -63,11 +63,16 @@ def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None
         say(f"assumed: {', '.join(known)}")
 
 
+def fix_option() -> Any:
+    """The option ``--fix``."""
+    return repeated("Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE")
+
+
 @dataclass(frozen=True)
 class Changes:
     """The options that change inputs, outputs and sizes."""
 
-    fix: tuple[str, ...] = repeated("Write sizes into MODEL: batch=1,seq=128 or x=1,3,224,224.", metavar="NAME=SIZE")
+    fix: tuple[str, ...] = fix_option()
     free: str = option("Make the fixed leading size of the inputs this dimension.", default="", metavar="NAME")
     drop_output: tuple[str, ...] = repeated("Remove an output (repeatable).", metavar="NAME")
     keep_output: tuple[str, ...] = repeated("Make a result an output (repeatable).", metavar="NAME")
@@ -78,7 +83,7 @@ class Changes:
         """The changes; raises when one cannot be read."""
         return Preparation(
             free=self.free,
-            fix=_sizes(self.fix),
+            fix=sizes_of(self.fix),
             drop_outputs=self.drop_output,
             keep_outputs=self.keep_output,
             rename=dict(_names(part) for text in self.rename for part in named_parts(text)),
@@ -86,8 +91,11 @@ class Changes:
         )
 
 
-def _sizes(texts: Sequence[str]) -> dict[str, list[int]]:
-    """``batch=1,seq=128`` and ``x=1,3,224,224``: a part without ``=`` is one more size of the preceding name."""
+def sizes_of(texts: Sequence[str]) -> dict[str, list[int]]:
+    """The sizes of ``--fix``, as ``batch=1,seq=128`` and ``x=1,3,224,224``.
+
+    A part without ``=`` is one more size of the preceding name.
+    """
     found: dict[str, list[int]] = {}
     for text in texts:
         name = ""

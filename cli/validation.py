@@ -110,6 +110,11 @@ def custom_op_option() -> Any:
     return repeated(text, type=click.Path(), metavar="FILE")
 
 
+def software_device_option() -> Any:
+    """The option ``--software-device``."""
+    return flag("Run a provider that has no device here on the processor: webgpu, by the driver SwiftShader.")
+
+
 def verify_option() -> Any:
     """The options ``--verify`` and ``--no-verify``."""
     return switch("Run both models and compare.")
@@ -130,6 +135,7 @@ class Values:
     dims: tuple[str, ...] = dims_option()
     seed: int = option("Seed of the random values.", type=click.IntRange(min=0), default=0, show_default=True)
     custom_op_lib: tuple[str, ...] = custom_op_option()
+    software_device: bool = software_device_option()
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
@@ -146,7 +152,7 @@ class Values:
         """
         libraries = tuple(map(library_file, self.custom_op_lib))
         feeds = {} if self.feeds is None else _feeds(files_of(self.feeds)[0])
-        given = {"test_data": self.test_data, "seed": self.seed}
+        given = {"test_data": self.test_data, "seed": self.seed, "software_device": self.software_device}
         return {**given, "dims": read_dims(self.dims, several=several), "feeds": feeds, "custom_op_libs": libraries}
 
     def measured(self) -> dict[str, Any]:

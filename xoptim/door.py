@@ -11,6 +11,7 @@ from xoptim.api.diagnosing import (
     find_matches as find_matches,
 )
 from xoptim.api.optimizing import optimize as optimize, optimize_file as optimize_file, outline as outline, verify as verify
+from xoptim.api.placing import place as place
 from xoptim.api.preparing import extract as extract, infer as infer, prepare as prepare
 from xoptim.api.rules import (
     SubgraphRewriter as SubgraphRewriter,
@@ -70,6 +71,7 @@ from xoptim.passes.growth import Unfolded as Unfolded
 from xoptim.precision.options import PrecisionOptions as PrecisionOptions
 from xoptim.preparation.preparation import Preparation as Preparation
 from xoptim.reporting.reports import HtmlReport as HtmlReport, report as report
+from xoptim.targets import PlacedNode as PlacedNode, Placement as Placement
 from xoptim.tuning.settings import session as session
 from xoptim.tuning.tuning import tune as tune
 from xoptim.validate.errors import (

@@ -13,7 +13,7 @@ COMMANDS: Final[tuple[click.Command, ...]] = tuple(
 GROUPS: Final = {
     "Commands": ("optimize", "explain", "verify", "bench", "tune"),
     "Many models": ("batch", "check"),
-    "One model, or two": ("stats", "diff", "report", "sensitivity", "extract", "infer", "mine"),
+    "One model, or two": ("place", "stats", "diff", "report", "sensitivity", "extract", "infer", "mine"),
     "Patterns": ("list", "show", "find", "apply", "new-pattern"),
     "Looking for defects": ("bisect", "replay", "doctor"),
     "Shells": ("completion",),

@@ -4,26 +4,29 @@ from dataclasses import dataclass
 
 from xoptim.bench.rounds import bytes_text
 from xoptim.diagnose.doctor import diagnose_installation
+from xoptim.targets import TargetState
 
 from ..options import command, json_option, known_provider, provider_option
 from ..settings import settings_file
 from ..tables import open_console, print_json
 from ..terminal import say
+from ..validation import software_device_option
 
 
 @dataclass(frozen=True)
 class _Choices:
     provider: str = provider_option("Provider to look at for skipped patterns.", type=known_provider, metavar="TEXT")
+    software_device: bool = software_device_option()
     as_json: bool = json_option()
 
 
 @command("doctor")
 def doctor_command(choices: _Choices) -> int:
-    """Report versions, execution providers, kernels, packs, settings, and the patterns that would be skipped, with reasons.
+    """Report versions, execution providers, kernels, targets, packs, settings, and the patterns that would be skipped, with reasons.
 
     Exit code 1 when something does not work.
     """
-    found = diagnose_installation(choices.provider)
+    found = diagnose_installation(choices.provider, software_device=choices.software_device)
     settings = settings_file()
     if choices.as_json:
         print_json({**found.to_json(), "settings": None if settings is None else str(settings)})
@@ -35,6 +38,8 @@ def doctor_command(choices: _Choices) -> int:
         console.print(f"provider    {name}: {why or 'runs models'}", highlight=False)
     for name, count in found.kernels.items():
         console.print(f"kernels     {name}: {f'{count} operators' if count else 'not known'}", highlight=False)
+    for target in found.targets:
+        console.print(f"target      {target.name}: {_state(target)}", highlight=False, soft_wrap=True)
     for name, count in found.packs.items():
         console.print(f"pack        {name}: {'cannot be loaded' if count < 0 else f'{count} patterns'}", highlight=False)
     if found.memory is not None:
@@ -48,3 +53,10 @@ def doctor_command(choices: _Choices) -> int:
     for fault in found.faults:
         say(f"xopt: error: {fault}", err=True)
     return int(bool(found.faults))
+
+
+def _state(target: TargetState) -> str:
+    """Version and devices of a target, or why it cannot be used."""
+    if not target.fault:
+        return f"version {target.version}, {target.device}" if target.version else target.device
+    return f"version {target.version}, but {target.fault}" if target.version else target.fault

@@ -15,13 +15,14 @@ from ..options import command, json_option, providers_option
 from ..preparation import assume_from_model_option
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
-from ..validation import custom_op_option
+from ..validation import custom_op_option, software_device_option
 
 
 @dataclass(frozen=True)
 class _Choices:
     provider: tuple[str, ...] = providers_option()
     custom_op_lib: tuple[str, ...] = custom_op_option()
+    software_device: bool = software_device_option()
     assume_from_model: bool = assume_from_model_option()
     as_json: bool = json_option()
 
@@ -30,7 +31,13 @@ class _Choices:
 def replay_command(dump: Path, choices: _Choices) -> int:
     """Check the rewrites that DUMPPATTERNS wrote into the folder DUMP again; exit code 1 when one is wrong."""
     libraries = tuple(map(library_file, choices.custom_op_lib))
-    found = replay(dump, providers=choices.provider, custom_op_libs=libraries, assume_from_model=choices.assume_from_model)
+    found = replay(
+        dump,
+        providers=choices.provider,
+        custom_op_libs=libraries,
+        assume_from_model=choices.assume_from_model,
+        software_device=choices.software_device,
+    )
     if choices.as_json:
         print_json([each.to_json() for each in found])
     else:

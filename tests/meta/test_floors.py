@@ -15,7 +15,7 @@ pytestmark = in_one_process
 FLOORS = {
     "system": 0, "facts": 0, "inference": 1, "evaluate": 2, "graph": 3, "match": 4, "opsets": 4, "preparation": 4,
     "dialects": 5, "repeated": 5, "blocks": 5, "sizes": 5, "passes": 5, "catalogue": 6, "engine": 7, "validate": 8,
-    "bench": 9, "diagnose": 9, "reporting": 9, "api": 10, "batching": 10, "builder": 10, "doc": 10, "door": 10,
+    "bench": 9, "diagnose": 9, "reporting": 9, "targets": 9, "api": 10, "batching": 10, "builder": 10, "doc": 10, "door": 10,
     "integrations": 10, "optimizing": 10, "precision": 10, "tuning": 10, "__init__": 10, "workflow": 10, "testing": 11,
     "scaffold": 11, "__main__": 12,
 }  # fmt: skip
@@ -166,6 +166,7 @@ def test_command_line_uses_the_door_and_the_validation() -> None:
         "scaffold",
         "system",
         "workflow",
+        "targets",
         "cli",
     }
     wrong = [

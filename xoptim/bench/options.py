@@ -44,8 +44,15 @@ class BenchOptions(RunValues):
     @property
     def settings(self) -> SessionSettings:
         """The settings of the sessions: onnxruntime's defaults but for the level and the threads."""
-        libraries = self.custom_op_libs
-        return SessionSettings((self.provider,), self.level, self.threads, tf32=True, reuse=True, custom_op_libs=libraries)
+        return SessionSettings(
+            (self.provider,),
+            self.level,
+            self.threads,
+            tf32=True,
+            reuse=True,
+            custom_op_libs=self.custom_op_libs,
+            software_device=self.software_device,
+        )
 
     @property
     def checks(self) -> ValidationOptions:

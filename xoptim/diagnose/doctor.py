@@ -2,7 +2,9 @@
 
 import platform
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ from xoptim.engine.index import defect_of
 from xoptim.facts.operators import operators_served
 from xoptim.match.pattern import PatternOptimization
 from xoptim.system.machine import available_memory, instructions
+from xoptim.targets import TargetState, all as every_target, state_of
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
 from xoptim.validate.session import Session, SessionSettings, ort
 
@@ -32,6 +35,7 @@ class Diagnosis:
     providers: dict[str, str]
     # For each provider, the number of operators for which it has a kernel, 0 when that is not known
     kernels: dict[str, int]
+    targets: tuple[TargetState, ...]  # where models may run: what is installed, which devices it finds
     packs: dict[str, int]  # entry points of patterns, with the number of patterns of each, -1 when it cannot be loaded
     skipped: dict[str, str]  # patterns that are not run for the provider in question, with the reasons
     memory: int | None  # free memory in bytes, ``None`` when it is not known
@@ -52,6 +56,7 @@ class Diagnosis:
             "versions": self.versions,
             "providers": self.providers,
             "kernels": self.kernels,
+            "targets": [each.to_json() for each in self.targets],
             "packs": self.packs,
             "skipped": self.skipped,
             "free_memory": self.memory,
@@ -60,9 +65,10 @@ class Diagnosis:
         }
 
 
-def diagnose_installation(provider: str = "cpu") -> Diagnosis:
-    """Look at the installation; a tiny model is run on each execution provider.
+def diagnose_installation(provider: str = "cpu", *, software_device: bool = False) -> Diagnosis:
+    """Look at the installation; a tiny model is run on each execution provider of onnxruntime itself.
 
+    Plug-ins are loaded in processes of their own; with ``software_device``, one without a device may use the processor.
     Patterns are skipped, or not, for ``provider``.
     """
     names: list[str] = ort.get_available_providers()
@@ -71,6 +77,7 @@ def diagnose_installation(provider: str = "cpu") -> Diagnosis:
         versions={"python": platform.python_version(), "system": platform.platform(), **_versions()},
         providers={name: _fault_of(name) for name in names},
         kernels={name: operators_served(name) for name in names},
+        targets=_targets(software_device),
         packs=_packs(),
         skipped=_skipped(provider),
         memory=available_memory(),
@@ -99,6 +106,13 @@ def _fault_of(provider: str) -> str:
     except (LoadError, ProviderUnavailable, RunError) as error:
         return str(error)
     return ""
+
+
+def _targets(software_device: bool) -> tuple[TargetState, ...]:
+    """The state of each target but the processor, which is among the providers."""
+    others = [each for each in every_target() if each.name != "cpu"]
+    with ThreadPoolExecutor() as pool:  # each waits for a process
+        return tuple(pool.map(partial(state_of, software_device=software_device), others))
 
 
 def _packs() -> dict[str, int]:

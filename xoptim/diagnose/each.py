@@ -321,6 +321,7 @@ def replay(
     providers: Sequence[str] = ("cpu",),
     custom_op_libs: Sequence[str] = (),
     assume_from_model: bool = False,
+    software_device: bool = False,
 ) -> list[Replayed]:
     """Run the models that were dumped before and after each application of a pattern, and compare the results.
 
@@ -332,6 +333,7 @@ def replay(
         providers: execution providers of onnxruntime to run them on.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
         assume_from_model: run them under the assumptions in their metadata.
+        software_device: whether an execution provider that has no device here runs on the processor instead (``webgpu``).
     """
     folder = Path(folder)
     try:
@@ -343,7 +345,10 @@ def replay(
     if not stems:
         raise XoptimError(f"{str(folder)!r} holds no dump; DUMPPATTERNS={folder} xopt MODEL writes one")
     options = ValidationOptions(
-        providers=tuple(providers), custom_op_libs=tuple(custom_op_libs), assume_from_model=assume_from_model
+        providers=tuple(providers),
+        custom_op_libs=tuple(custom_op_libs),
+        assume_from_model=assume_from_model,
+        software_device=software_device,
     )
     return [_replay(folder, stem, files, options) for stem in stems]
 

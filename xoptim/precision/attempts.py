@@ -81,7 +81,8 @@ def best_attempt(
 def fastest(found: Sensitivity, attempts: Iterable[Attempt], settings: SessionSettings) -> Attempt | None:
     """The fastest attempt, ``None`` when none is faster than the model; of those that are as fast, the first one."""
     rounding = [each for each in attempts if each.patterns]
-    settings = replace(settings, tf32=True)  # as CUDA computes floats unless it is asked not to
+    # As CUDA computes floats unless it is asked not to; pipes to another process would be measured too.
+    settings = replace(settings, tf32=True, isolated=False)
     sessions = [Session(each, settings, base_dir=found.folder) for each in (found.model, *(each.model for each in rounding))]
     feeds = found.samples.to_time
     plain, *times = best_times([each.runner(fitting(feeds, each.inputs)) for each in sessions], settings, _SECONDS)

@@ -39,6 +39,11 @@ def start_python(code: str, *words: str, prefix: Sequence[str] = (), **options: 
     return subprocess.Popen(command, env={**os.environ, "PYTHONSAFEPATH": "1"}, **options)
 
 
+def set_variable(name: str, value: str) -> None:
+    """Set a variable of the environment of this process and its children, for a library; one that is set already stays."""
+    os.environ.setdefault(name, value)
+
+
 def filling_memory() -> list[str]:
     """The beginning of a command whose process fills all memory that it allocates with bytes 0x7F (GNU's C library).
 

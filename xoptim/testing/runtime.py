@@ -14,6 +14,7 @@ import onnx
 
 from xoptim.system.machine import continue_in_copy, filling_memory, limit_data, limit_processor_time, start_python
 from xoptim.validate.errors import LoadError, RunError
+from xoptim.validate.remote import GONE, ask
 from xoptim.validate.session import Session, SessionSettings, Value, resolve_providers
 
 Fed = TypeVar("Fed", bound=Mapping[str, Any])
@@ -111,13 +112,9 @@ class Runtime:
             pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
             process = start_python(code, prefix=filling_memory(), stdin=pipe, stdout=pipe, stderr=nowhere)
             self._process = process
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            pickle.dump(question, process.stdin)
-            process.stdin.flush()
-            return pickle.load(process.stdout)
-        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            return ask(process, question)
+        except GONE:
             self.stop()
             return f"{_CRASHED} (exit status {process.returncode})"
 

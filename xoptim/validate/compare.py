@@ -128,7 +128,8 @@ class ComparisonRules:
     allow_flips: float = 0.0
     ulp: int | None = None  # units in the last place by which floating-point results may differ; it replaces the tolerances
     signed_zeros: bool = False  # whether -0 and 0 differ
-    tf32: bool = False  # whether products of 32-bit floats were rounded to 10 bits of mantissa, like products of 16-bit floats
+    # Element type to which 32-bit floats were rounded on the way (TF32 has the mantissa of float16), whose tolerance counts
+    rounds_to: int = TensorProto.FLOAT
     of_largest: bool = False  # whether rtol is also a part of the largest number of a result, in place of the median
     only_finite: bool = False  # whether elements whose reference is infinite or NaN may be anything
     scales_atol: bool = False  # whether the absolute tolerance of a type is less for results that are small throughout
@@ -141,7 +142,8 @@ class ComparisonRules:
 
     def tolerance(self, element: int) -> Tolerance:
         """The tolerance of results of an element type."""
-        rounded = TensorProto.FLOAT16 if self.tf32 and element == TensorProto.FLOAT and self.exactness != "exact" else element
+        is_rounded = element == TensorProto.FLOAT and self.exactness != "exact"
+        rounded = self.rounds_to if is_rounded else element
         default = tolerance(rounded, self.exactness)
         if self.rtol is None and self.atol is None:
             return default

@@ -6,9 +6,12 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, TypedDict
 
+from onnx import TensorProto
+
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import Exactness
 from xoptim.validate.compare import ComparisonRules
+from xoptim.validate.plugins import coarsest_type
 from xoptim.validate.session import SessionSettings, Value
 
 
@@ -24,6 +27,7 @@ class RunValues:
             measures takes the first set.
         seed: of the random values, and of the order of measured runs.
         custom_op_libs: libraries of operators to load, by file, or ``onnxruntime-extensions``.
+        software_device: whether an execution provider that has no device here runs on the processor instead (``webgpu``).
         assume: assumptions about sizes and values, which the values of a run hold.
         assume_from_model: also use the assumptions in the metadata of the models. The author of a file wrote them.
     """
@@ -33,6 +37,7 @@ class RunValues:
     test_data: Path | None = None
     seed: int = 0
     custom_op_libs: tuple[str, ...] = ()
+    software_device: bool = False
     assume: Sequence[str] = ()
     assume_from_model: bool = False
 
@@ -123,8 +128,9 @@ class ValidationOptions(RunValues):
 
     @property
     def rules(self) -> ComparisonRules:
-        """The rules of equality; only CUDA rounds to TF32."""
+        """The rules of equality; only CUDA rounds to TF32, and some plug-ins to 16 bits."""
         tf32 = self.tf32 and any(name.lower().startswith("cuda") for name in self.providers)
+        rounds_to = coarsest_type(self.providers)
         return ComparisonRules(
             self.exactness,
             self.rtol,
@@ -132,16 +138,22 @@ class ValidationOptions(RunValues):
             self.integer_atol,
             self.allow_flips,
             self.ulp,
-            tf32=tf32,
+            rounds_to=TensorProto.FLOAT16 if tf32 and rounds_to == TensorProto.FLOAT else rounds_to,
             of_largest=self.of_largest,
             scales_atol=self.is_by_type,
         )
 
     @property
     def settings(self) -> SessionSettings:
-        """The settings of both runs: the models are run as they are written."""
+        """The settings of both runs: the models are run as they are written, plug-ins in processes of their own."""
         return SessionSettings(
-            self.providers, threads=self.threads, run_limit=self.run_limit, tf32=self.tf32, custom_op_libs=self.custom_op_libs
+            self.providers,
+            threads=self.threads,
+            run_limit=self.run_limit,
+            tf32=self.tf32,
+            custom_op_libs=self.custom_op_libs,
+            software_device=self.software_device,
+            isolated=True,
         )
 
     @property
@@ -168,6 +180,7 @@ class RunChanges(TypedDict, total=False):
     test_data: Path | None
     seed: int
     custom_op_libs: tuple[str, ...]
+    software_device: bool
     assume: Sequence[str]
     assume_from_model: bool
 

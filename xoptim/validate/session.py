@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import onnx
@@ -24,6 +24,8 @@ from xoptim.graph.stored import raw_data
 from xoptim.system.threads import Call, NotEndingError
 from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError, RunStoppedError
 from xoptim.validate.fatal import fatal_optimizers
+from xoptim.validate.plugins import add_plugin, plugged_in, plugin_named, provider_of
+from xoptim.validate.ports import Port as Port, Value as Value
 from xoptim.validate.protos import (
     ModelLike,
     initializer_bytes,
@@ -34,6 +36,7 @@ from xoptim.validate.protos import (
     read_proto,
     tensor_array,
 )
+from xoptim.validate.remote import RemoteSession
 
 ort = lazy_module("onnxruntime")
 EXTENSIONS: Final = "onnxruntime-extensions"
@@ -72,9 +75,6 @@ def _objection(file: str) -> str:
     return ""
 
 
-Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
-"""Values of inputs and outputs of a model: tensor, sequence, map, or the empty optional."""
-
 Level: TypeAlias = Literal["all", "extended", "basic", "off"]
 """Levels of onnxruntime's own graph optimizations."""
 
@@ -83,22 +83,11 @@ _LARGE: Final = 1 << 16  # weights above this are passed outside the protobuf, i
 CUDA: Final = "CUDAExecutionProvider"
 _LONGEST: Final = 2000  # characters of an error message that are read
 _PATIENCE: Final = 10.0  # seconds, at most, that the node has to end that runs when a run is stopped
-_FATAL: Final = 4  # log severity: errors arrive as exceptions
+_FATAL: Final = 4  # log severity
 _PLAIN_TYPES: Final = {
     "float", "double", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
     "string", "complex64", "complex128",
 }  # fmt: skip
-
-
-class Port(NamedTuple):
-    """An input or output of a session: its name and its type in onnxruntime, such as ``seq(tensor(float))``.
-
-    ``is_empty``: whether its shape has an axis of length 0, as onnxruntime infers it.
-    """
-
-    name: str
-    type: str
-    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +115,10 @@ class SessionSettings:
     entries: tuple[tuple[str, str], ...] = ()
     # Libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that name
     custom_op_libs: tuple[str, ...] = ()
+    software_device: bool = False  # whether a plug-in runs on the processor where there is no other device (``webgpu``)
+    # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an error then
+    isolated: bool = False
+    log_severity: int = 4  # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as exceptions
 
     def without_copies(self) -> SessionSettings:
         """The same for a model with large weights, which are neither packed when it is loaded nor transposed all at once.
@@ -149,21 +142,23 @@ class SessionSettings:
 
 
 def is_provider(name: str) -> bool:
-    """Whether onnxruntime knows an execution provider of this name, short or full, installed here or not."""
+    """Whether onnxruntime or a plug-in has an execution provider of this name, short or full, installed here or not."""
+    if plugin_named(name) is not None:
+        return True
     known = {each.lower() for each in ort.get_all_providers()}
     return not known.isdisjoint((name.lower(), f"{name.lower()}executionprovider"))
 
 
 def resolve_providers(names: Sequence[str]) -> list[str]:
-    """Full names of execution providers, CPU last, from full or short names: ``cpu``, ``cuda``, ``tensorrt``, ``dml``, ...
+    """Full names of execution providers, CPU last, from full or short names: ``cpu``, ``cuda``, ``openvino``, ``dml``, ...
 
-    Raises `ProviderUnavailable` when the installed onnxruntime lacks one of them.
+    Raises `ProviderUnavailable` when the installed onnxruntime lacks one of them, or the package of a plug-in is missing.
     """
     available = {name.lower(): name for name in ort.get_available_providers()}
     found: list[str] = []
     for name in names:
         key = name.lower()
-        full = available.get(key) or available.get(f"{key}executionprovider")
+        full = available.get(key) or available.get(f"{key}executionprovider") or provider_of(name)
         if full is None:
             raise ProviderUnavailable(
                 f"onnxruntime {ort.__version__} has no execution provider {name!r} here; it has {', '.join(available.values())}"
@@ -176,12 +171,12 @@ def resolve_providers(names: Sequence[str]) -> list[str]:
 class Session:
     """A model that onnxruntime has loaded, a file or a protobuf of any size with external data in ``base_dir``.
 
-    ``inputs`` are those to feed, in order (initializers listed as inputs are left out); ``weights`` are arrays that replace
-    initializers of the main graph (of a protobuf only). The settings are made safe for a protobuf;
-    for a file the caller does that (`SessionSettings.safe_for`), since reading it takes time.
+    ``inputs`` are those to feed, in order (initializers listed as inputs are left out); ``fed`` are the names that values can
+    be given for; ``weights`` are arrays that replace initializers of the main graph (of a protobuf only). The settings are
+    made safe for a protobuf; for a file the caller does that (`SessionSettings.safe_for`), since reading it takes time.
 
     Raises `LoadError` when onnxruntime refuses the model, and `ProviderUnavailable` when an execution
-    provider is missing or does not start.
+    provider is missing, has no device, or does not start.
     """
 
     def __init__(
@@ -198,8 +193,15 @@ class Session:
         providers = resolve_providers(settings.providers)
         self._run_limit = settings.run_limit
         self._kept: list[Any] = []  # onnxruntime reads arrays in place
+        self._remote: RemoteSession | None = None
+        if settings.isolated and plugged_in(providers):
+            self._remote = RemoteSession(*_portable(model, base_dir, weights or {}), settings)
+            self.inputs, self.outputs, self.fed = self._remote.ports
+            return
         try:
             self._session = self._open(model, settings, base_dir, weights or {})
+        except ProviderUnavailable:
+            raise
         except Exception as error:  # onnxruntime has no common base class
             raise LoadError(_one_line(error)) from error
         missing = set(providers) - set(self._session.get_providers())
@@ -207,7 +209,7 @@ class Session:
             raise ProviderUnavailable(f"onnxruntime could not start {', '.join(sorted(missing))}; are its libraries here?")
         self.inputs = tuple(Port(i.name, i.type) for i in self._session.get_inputs())
         overridable = self._session.get_overridable_initializers()
-        self._names = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
+        self.fed = {*(port.name for port in self.inputs), *(each.name for each in overridable)}
         self.outputs = tuple(Port(o.name, o.type, 0 in (o.shape or ())) for o in self._session.get_outputs())
         self._plain = all(_is_plain(port.type) for port in self.outputs)
         self._device = "cuda" if CUDA in providers else "cpu"
@@ -221,6 +223,8 @@ class Session:
         options = session_options(settings)
         try:
             return inference_session(self._source(model, options, base_dir, weights), options, settings)
+        except ProviderUnavailable:
+            raise
         except Exception:  # onnxruntime has no common base class
             found = loadable_copy(model, base_dir)
             if found is None:
@@ -240,12 +244,8 @@ class Session:
             return str(path)
         if base_dir is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(base_dir.resolve()))
-        arrays = dict(weights)
-        if initializer_bytes(model) > _SERIALIZABLE:
-            outside = large_tensors(model, _LARGE) - arrays.keys()
-            arrays |= {t.name: tensor_array(t, base_dir) for t in model.graph.initializer if t.name in outside}
+        model, arrays = _light(model, base_dir, weights)
         if arrays:
-            model = light_copy(model, arrays.keys())
             arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
             values = [_view_as_ort_value(array) for array in arrays.values()]
             self._kept += [values, arrays]  # the session does not own them
@@ -264,6 +264,8 @@ class Session:
             limit: seconds after which the run is stopped, if that is before the limit of the settings.
         """
         feeds = self._accepted(feeds)
+        if self._remote is not None:
+            return self._remote.run(feeds, limit)
         try:
             if self._bound:
                 return [_from_python(result) for result in self._call(self._run_bound, dict(feeds), limit)]
@@ -299,6 +301,8 @@ class Session:
         function returns.
         """
         feeds = self._accepted(feeds)
+        if self._remote is not None:
+            return partial(self._remote.run, feeds)
         if self._bound:
             binding = self._binding(feeds)
 
@@ -312,7 +316,18 @@ class Session:
         return partial(self._session.run_with_ort_values, None, {name: _to_ort_value(value) for name, value in feeds.items()})
 
     def _accepted(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
-        return {name: value for name, value in feeds.items() if name in self._names}
+        return {name: value for name, value in feeds.items() if name in self.fed}
+
+    def assigned(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The full name of a provider and the names of the nodes of a part of the graph that it runs, for each part.
+
+        Needs the entry ``session.record_ep_graph_assignment_info`` of the settings. Raises `LoadError` where onnxruntime does
+        not tell.
+        """
+        if not hasattr(self._session, "get_provider_graph_assignment_info"):
+            raise LoadError(f"onnxruntime {ort.__version__} does not say which provider runs a node; 1.25 and later do")
+        parts = self._session.get_provider_graph_assignment_info()
+        return tuple((part.ep_name, tuple(node.name for node in part.get_nodes())) for part in parts)
 
     def end_profiling(self) -> Path:
         """Stop the profiler of the settings; return the file that it wrote."""
@@ -332,6 +347,27 @@ class Session:
         self._session.run_with_iobinding(binding, options)
         results: Sequence[Any] = binding.copy_outputs_to_cpu()
         return results
+
+
+def _light(
+    model: onnx.ModelProto, base_dir: Path | None, weights: Mapping[str, np.ndarray]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A model that can be serialized, and the arrays of the initializers that it leaves out, ``weights`` among them."""
+    arrays = dict(weights)
+    if initializer_bytes(model) > _SERIALIZABLE:
+        outside = large_tensors(model, _LARGE) - arrays.keys()
+        arrays |= {t.name: tensor_array(t, base_dir) for t in model.graph.initializer if t.name in outside}
+    return (light_copy(model, arrays.keys()) if arrays else model), arrays
+
+
+def _portable(
+    model: ModelLike, base_dir: Path | None, weights: Mapping[str, np.ndarray]
+) -> tuple[str | bytes, Path | None, dict[str, np.ndarray]]:
+    """A model, the folder of its external data, and weights, in a form that another process can read."""
+    if not isinstance(model, onnx.ModelProto):
+        return str(Path(model).absolute()), base_dir, dict(weights)
+    light, arrays = _light(model, base_dir, weights)
+    return light.SerializeToString(), None if base_dir is None else base_dir.absolute(), arrays
 
 
 def _is_utf8(path: Path) -> bool:
@@ -359,12 +395,17 @@ def _from_python(result: Any) -> Value:
 
 
 def inference_session(source: str | bytes, options: Any, settings: SessionSettings) -> Any:
-    """A session of onnxruntime for a file or the bytes of a model; raises what onnxruntime raises."""
-    tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
-    given = [(name, tf32.get(name, {})) for name in resolve_providers(settings.providers)]
-    if any(name == CUDA for name, _ in given):
-        _load_cuda()
+    """A session of onnxruntime for a file or the bytes of a model; raises its errors, and `ProviderUnavailable`."""
+    providers = resolve_providers(settings.providers)
     off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
+    plugins = plugged_in(providers)
+    if plugins:
+        add_plugin(options, plugins, software_device=settings.software_device)
+        return ort.InferenceSession(source, options, enable_fallback=0, **off)
+    tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
+    given = [(name, tf32.get(name, {})) for name in providers]
+    if CUDA in providers:
+        _load_cuda()
     # Without the fallback to other providers, which onnxruntime would take silently.
     return ort.InferenceSession(source, options, providers=given, enable_fallback=0, **off)
 
@@ -382,7 +423,7 @@ def session_options(settings: SessionSettings) -> Any:
     options = ort.SessionOptions()
     level = "DISABLE_ALL" if settings.level == "off" else f"ENABLE_{settings.level.upper()}"
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_{level}")
-    options.log_severity_level = _FATAL
+    options.log_severity_level = settings.log_severity
     options.intra_op_num_threads = settings.threads
     options.enable_mem_reuse = settings.reuse
     options.enable_cpu_mem_arena = settings.arena

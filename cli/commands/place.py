@@ -1,0 +1,204 @@
+"""``xopt place MODEL``."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+
+from xoptim import Placement, Preparation, XoptimError
+from xoptim.api.preparing import Source
+from xoptim.targets import Failing, Target, all as every_target, named, place, smallest_failing
+from xoptim.validate import ProviderUnavailable, library_file
+
+from ..exit_codes import DIFFERENT, UNAVAILABLE
+from ..files import MODEL
+from ..memory import MEMORY_BOUND
+from ..options import command, duration, flag, json_option, option, repeated
+from ..preparation import fix_option, prepared, sizes_of
+from ..tables import Rows, open_console, print_json
+from ..terminal import say
+from ..validation import custom_op_option, software_device_option
+
+_ALL: Final = "all"
+
+
+def _known(value: str) -> str:
+    """The name of a target, or ``all``."""
+    try:
+        return value if value == _ALL else named(value).name
+    except XoptimError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@dataclass(frozen=True)
+class _Choices:
+    target: tuple[str, ...] = repeated(
+        "Where the model will run: webgpu, qnn, openvino, cuda, tensorrt, cpu, webnn, coreml, nnapi, onnx, all (repeatable).",
+        type=_known,
+        default=(_ALL,),
+        metavar="NAME",
+    )
+    fix: tuple[str, ...] = fix_option()
+    max_left: int | None = option("Exit code 1 when more nodes than N are left, shapes not counted.", type=click.IntRange(0))
+    max_partitions: int | None = option("Exit code 1 when there are more partitions than N.", type=click.IntRange(0))
+    bisect: bool = flag("Where the model does not compile, find the smallest part that does not.")
+    seconds: float = duration("Time that a provider has to answer.", default=600.0)
+    software_device: bool = software_device_option()
+    custom_op_lib: tuple[str, ...] = custom_op_option()
+    verbose: bool = flag("List each node.", "-v", "--verbose")
+    as_json: bool = json_option()
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What is known about one target: its placement, or why there is none."""
+
+    target: Target
+    placement: Placement | None = None
+    fault: str = ""
+    failing: Failing | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, as JSON values."""
+        if self.placement is None:
+            return {"target": self.target.name, "fault": self.fault, "install": self.target.install}
+        found = self.placement.to_json()
+        if self.failing is not None:
+            part = self.failing
+            found["failing"] = {"nodes": list(part.nodes), "operators": list(part.operators), "is_smallest": part.is_smallest}
+        return found
+
+
+@command("place", model=MODEL)
+def place_command(model: Path, choices: _Choices) -> int:
+    """Ask a target which nodes of MODEL it takes, in how many parts, and why it leaves the others.
+
+    The provider of the target is loaded, and the model is compiled for it, but not run. Targets without a provider (webnn,
+    coreml, nnapi, onnx) are answered by a table, which is not verified.
+
+    Exit code 1 when --max-left or --max-partitions is exceeded, or the model does not compile and one of them is given; 3 when
+    the provider of a target that is named is missing or finds no device.
+    """
+    source = _source(model, choices.fix)
+    libraries = tuple(map(library_file, choices.custom_op_lib))
+    MEMORY_BOUND.lift()
+    answers = [_answer(source, each, choices, libraries) for each in _targets(choices.target)]
+    if choices.as_json:
+        print_json([each.to_json() for each in answers])
+    else:
+        _print(answers, choices)
+    missing = [each for each in answers if each.fault and each.target.name in choices.target]
+    for each in missing:
+        say(f"xopt: error: {each.fault}", err=True)
+    if missing:
+        return UNAVAILABLE
+    return DIFFERENT if any(_exceeds(each.placement, choices) for each in answers) else 0
+
+
+def _source(model: Path, fix: tuple[str, ...]) -> Source:
+    """The model, with sizes written into it."""
+    found = prepared(model, Preparation(fix=sizes_of(fix)))
+    return found if isinstance(found, Source) else Source(found)
+
+
+def _targets(names: tuple[str, ...]) -> list[Target]:
+    return list(every_target()) if _ALL in names else [named(name) for name in dict.fromkeys(names)]
+
+
+def _answer(source: Source, target: Target, choices: _Choices, libraries: tuple[str, ...]) -> _Answer:
+    if not target.is_installed:
+        return _Answer(target, fault=f"the provider of the target {target.name!r} is not installed: {target.install}")
+    asked = partial(_asked, source, target, choices)
+    try:
+        found = asked(partial(place, custom_op_libs=libraries))
+        is_searched = choices.bisect and not found.compiles
+        return _Answer(target, found, failing=asked(smallest_failing) if is_searched else None)
+    except ProviderUnavailable as error:
+        return _Answer(target, fault=str(error))
+
+
+def _asked(source: Source, target: Target, choices: _Choices, question: Callable[..., Any]) -> Any:
+    """The answer of a function to which the model is given, and how the provider is to be asked."""
+    software = choices.software_device
+    return question(source.proto, target, source.base_dir, software_device=software, seconds=choices.seconds)
+
+
+def _exceeds(placement: Placement | None, choices: _Choices) -> bool:
+    """Whether a placement exceeds a limit; a model that does not compile exceeds each."""
+    if placement is None:
+        return False
+    counts = ((len(placement.left), choices.max_left), (placement.partitions, choices.max_partitions))
+    return any(most is not None and (count > most or not placement.compiles) for count, most in counts)
+
+
+def _print(answers: list[_Answer], choices: _Choices) -> None:
+    console = open_console()
+    if len(answers) > 1:
+        _print_overview(console, answers)
+    for each in answers:
+        if each.placement is not None and (len(answers) == 1 or choices.verbose):
+            _print_placement(console, each, each.placement, verbose=choices.verbose)
+
+
+def _print_overview(console: Console, answers: list[_Answer]) -> None:
+    """One row for each target."""
+    figures = ("taken", "partitions", "left", "shapes", "seconds")
+    rows = Rows("target", *figures, "note", prose={"note"}, right=figures)
+    for each in answers:
+        found = each.placement
+        if found is None:
+            rows.add(each.target.name, "", "", "", "", "", each.fault)
+            continue
+        cells = (len(found.taken), found.partitions, len(found.left), len(found.shapes)) if found.compiles else ("",) * 4
+        note = f"does not compile: {found.error}" if not found.compiles else "by table" if found.source == "table" else ""
+        rows.add(each.target.name, *map(str, cells), f"{found.seconds:.1f}", note)
+    rows.print(console)
+
+
+def _print_placement(console: Console, answer: _Answer, found: Placement, *, verbose: bool) -> None:
+    """The counts of a target, then the nodes that are left, by operator and reason."""
+    console.print(found.summary(), highlight=False, soft_wrap=True)
+    if found.absent:
+        console.print(f"{len(found.absent)} more are computed ahead, or merged, by onnxruntime", highlight=False)
+    for line in _failing_lines(answer, found):
+        console.print(line, highlight=False, soft_wrap=True)
+    if verbose:
+        _print_nodes(console, found)
+        return
+    known = Counter((node.op_type, node.domain, node.reason, node.advice) for node in found.left)
+    if not found.compiles:  # of nodes without a reason, none is known to be the one that fails
+        known = Counter({key: count for key, count in known.items() if key[2]})
+    if known:
+        rows = Rows("left", "nodes", "reason", "what would help", prose={"reason", "what would help"}, right={"nodes"})
+        for (op_type, domain, reason, advice), count in known.most_common():
+            rows.add(f"{domain}.{op_type}" if domain else op_type, str(count), reason, advice)
+        rows.print(console)
+
+
+def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
+    """What is known about a model that does not compile, beside the error."""
+    if found.compiles:
+        return
+    part = answer.failing
+    if part is not None:
+        what = "the smallest part that does not compile" if part.is_smallest else "a part that does not compile (time was up)"
+        yield f"{what}: {', '.join(f'{kind} {name!r}' for kind, name in zip(part.operators, part.nodes, strict=True))}"
+    else:
+        yield "--bisect finds the smallest part that does not compile"
+    if answer.target.needs.prefers_float16:
+        yield "this target prefers 16-bit floats: `xopt MODEL --precision float16 --compute float16`"
+
+
+def _print_nodes(console: Console, found: Placement) -> None:
+    rows = Rows("node", "operator", "runs on", "partition", "reason", prose={"reason"}, right={"partition"})
+    for node in found.nodes:
+        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        place_text = node.provider or ("" if not found.compiles else "ahead")
+        reason = node.reason or ("computes a shape" if node.is_shape_arithmetic and not node.is_taken else "")
+        rows.add(node.name, operator, place_text, str(node.partition) if node.is_taken else "", reason)
+    rows.print(console)

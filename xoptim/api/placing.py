@@ -1,0 +1,65 @@
+"""Which nodes of a model an execution provider takes: `place`."""
+
+from pathlib import Path
+from typing import Any
+
+from xoptim.graph.sources import Source
+from xoptim.targets import Failing, Placement, Target, named, place as placed, smallest_failing as smallest
+from xoptim.targets.bisect import SECONDS
+from xoptim.targets.oracle import PATIENCE
+
+
+def place(
+    model: Any,
+    target: str | Target,
+    *,
+    software_device: bool = False,
+    seconds: float = PATIENCE,
+    custom_op_libs: tuple[str, ...] = (),
+) -> Placement:
+    """Ask a target which nodes of a model it takes, in how many parts, and why it does not take the others.
+
+    The provider is loaded in a process of its own; the model is not run.
+
+    Args:
+        model: a model as for `xoptim.optimize`, which is left unchanged.
+        target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt``, ``cpu``; by table, which is not verified, ``webnn``,
+            ``coreml``, ``nnapi`` and ``onnx``, the standard.
+        software_device: whether a provider that has no device here may compute on the processor (``webgpu``).
+        seconds: that the provider has to answer.
+        custom_op_libs: libraries of operators that the model needs, by file.
+
+    Raises:
+        ModelError: the model cannot be read.
+        UnknownTargetError: there is no such target.
+        ProviderUnavailable: the provider is not installed, cannot be loaded, or finds no device.
+        PlacementError: it does not answer in time.
+    """
+    source = Source(model)
+    return placed(
+        source.proto,
+        _target(target),
+        _folder(source),
+        software_device=software_device,
+        seconds=seconds,
+        custom_op_libs=custom_op_libs,
+    )
+
+
+def smallest_failing(
+    model: Any, target: str | Target, *, software_device: bool = False, seconds: float = SECONDS
+) -> Failing | None:
+    """The smallest part of a model that does not compile for a target, ``None`` when the whole compiles.
+
+    Arguments and errors as for `place`; ``seconds`` is the time for the search, after which the smallest part so far counts.
+    """
+    source = Source(model)
+    return smallest(source.proto, _target(target), _folder(source), software_device=software_device, seconds=seconds)
+
+
+def _target(target: str | Target) -> Target:
+    return named(target) if isinstance(target, str) else target
+
+
+def _folder(source: Source) -> Path | None:
+    return None if source.base_dir is None else Path(source.base_dir)

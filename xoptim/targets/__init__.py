@@ -1,0 +1,25 @@
+"""Targets: where a model will run, and which of its nodes an execution provider takes there."""
+
+from xoptim.targets.bisect import Failing as Failing, smallest_failing as smallest_failing
+from xoptim.targets.oracle import place as place
+from xoptim.targets.placement import PlacedNode as PlacedNode, Placement as Placement
+from xoptim.targets.process import PlacementError as PlacementError
+from xoptim.targets.registry import UnknownTargetError as UnknownTargetError, every as all, named as named
+from xoptim.targets.state import TargetState as TargetState, state_of as state_of
+from xoptim.targets.target import Needs as Needs, Target as Target
+
+__all__ = [
+    "Failing",
+    "Needs",
+    "PlacedNode",
+    "Placement",
+    "PlacementError",
+    "Target",
+    "TargetState",
+    "UnknownTargetError",
+    "all",
+    "named",
+    "place",
+    "smallest_failing",
+    "state_of",
+]

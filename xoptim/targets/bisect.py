@@ -1,0 +1,131 @@
+"""The smallest part of a model that does not compile for a target: compilers often do not name the node that stops them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import onnx
+
+from xoptim.facts.errors import ModelError
+from xoptim.graph.load import load_model
+from xoptim.graph.node import Node
+from xoptim.graph.splice import inline_functions
+from xoptim.graph.walk import reads
+from xoptim.preparation.ports import extract_part
+from xoptim.targets.oracle import place
+from xoptim.targets.placement import Placement
+from xoptim.targets.process import PlacementError
+from xoptim.targets.target import Target
+
+SECONDS: Final = 120.0
+"""Time for the search, by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A part of a model that does not compile.
+
+    Attributes:
+        model: the part as a model.
+        nodes: its nodes, in order; the last one is where compiling stops.
+        operators: their operators.
+        error: why it does not compile, in one line.
+        is_smallest: whether the search came to its end; otherwise time was up, and a smaller part may not compile either.
+    """
+
+    model: onnx.ModelProto
+    nodes: tuple[str, ...]
+    operators: tuple[str, ...]
+    error: str
+    is_smallest: bool = True
+
+
+def smallest_failing(
+    model: onnx.ModelProto,
+    target: Target,
+    base_dir: Path | None = None,
+    *,
+    software_device: bool = False,
+    seconds: float = SECONDS,
+) -> Failing | None:
+    """The smallest part of a model that does not compile for a target, ``None`` when the whole compiles.
+
+    First the shortest beginning of the nodes, in their order, that fails, then the longest that can be taken from its start:
+    both by bisection, each part compiled in a process of its own. Raises the errors of `xoptim.targets.oracle.place`.
+    """
+    search = _Search(model, target, base_dir, software_device, seconds)
+    whole = place(model, target, base_dir, software_device=software_device, seconds=seconds)
+    if whole.compiles:
+        return None
+    count = len(search.nodes)
+    end = search.least(1, count, lambda size: search.fails(0, size))
+    start = end - search.least(1, end, lambda size: search.fails(end - size, end))
+    part = search.part(start, end)
+    found = search.found.get((start, end), whole)
+    return Failing(
+        part if part is not None else model,
+        tuple(node.name for node in search.nodes[start:end]),
+        tuple(node.op_type for node in search.nodes[start:end]),
+        found.error,
+        is_smallest=not search.is_late,
+    )
+
+
+class _Search:
+    """Compiles parts of a model, and remembers the answers."""
+
+    def __init__(
+        self, model: onnx.ModelProto, target: Target, base_dir: Path | None, software_device: bool, seconds: float
+    ) -> None:
+        self._model = inline_functions(model) if model.functions else model
+        self._target, self._base_dir, self._software = target, base_dir, software_device
+        self._end = time.monotonic() + seconds
+        self.nodes: Sequence[Node] = list(load_model(self._model, base_dir).graph.nodes)
+        self.found: dict[tuple[int, int], Placement] = {}
+        self.is_late = False
+
+    def least(self, low: int, high: int, fails: Callable[[int], bool]) -> int:
+        """The least size from ``low`` on that fails; ``high``, which does, when time is up before the search ends."""
+        while low < high and not self.is_late:
+            middle = (low + high) // 2
+            if fails(middle):
+                high = middle
+            elif not self.is_late:
+                low = middle + 1
+        return high
+
+    def fails(self, start: int, end: int) -> bool:
+        """Whether the nodes between two places do not compile. Parts that cannot be cut out count as ones that do."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            self.is_late = True
+            return False
+        part = self.part(start, end)
+        if part is None:
+            return False
+        try:
+            answer = place(part, self._target, self._base_dir, software_device=self._software, seconds=left)
+        except PlacementError:
+            self.is_late = True
+            return False
+        self.found[start, end] = answer
+        return not answer.compiles
+
+    def part(self, start: int, end: int) -> onnx.ModelProto | None:
+        """The nodes between two places as a model, ``None`` where they compute nothing or cannot be cut out."""
+        inside = self.nodes[start:end]
+        made = [name for node in inside for name in node.output if name]
+        graph = inside[0].graph
+        assert graph is not None
+        needed = {name for node in self.nodes[end:] for name in reads(node)} | set(graph.outputs)
+        outputs = [name for name in made if name in needed]
+        given = {name for node in self.nodes[:start] for name in node.output if name}
+        inputs = dict.fromkeys(name for node in inside for name in reads(node) if name in given and not graph.is_computed(name))
+        try:
+            return extract_part(self._model, list(inputs), outputs, self._base_dir) if outputs else None
+        except ModelError:
+            return None

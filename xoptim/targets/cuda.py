@@ -1,0 +1,7 @@
+"""GPUs of NVIDIA, by the CUDA provider of onnxruntime."""
+
+from typing import Final
+
+from xoptim.targets.target import Target
+
+TARGET: Final = Target(name="cuda", title="GPUs of NVIDIA (CUDA)", provider="cuda", package="onnxruntime-gpu")

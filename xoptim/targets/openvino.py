@@ -1,0 +1,16 @@
+"""Processors, GPUs and NPUs of Intel, by OpenVINO."""
+
+from typing import Final
+
+from xoptim.targets.target import BFLOAT16_ERROR, Needs, Target
+from xoptim.validate.plugins import PLUGINS
+
+TARGET: Final = Target(
+    name="openvino",
+    title="processors, GPUs and NPUs of Intel (OpenVINO)",
+    provider="openvino",
+    plugin=PLUGINS["openvino"],
+    # It accepts some operators of com.microsoft, and computes FusedGemm without its activation.
+    needs=Needs(standard_operators=True, compiles_parts=True),
+    tolerance=BFLOAT16_ERROR,
+)

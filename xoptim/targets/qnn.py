@@ -1,0 +1,15 @@
+"""The neural processors of Snapdragon, by QNN."""
+
+from typing import Final
+
+from xoptim.targets.target import FLOAT16_ERROR, Needs, Target
+from xoptim.validate.plugins import PLUGINS
+
+TARGET: Final = Target(
+    name="qnn",
+    title="neural processors of Snapdragon (QNN)",
+    provider="qnn",
+    plugin=PLUGINS["qnn"],
+    needs=Needs(static_shapes=True, standard_operators=True, prefers_float16=True, compiles_parts=True),
+    tolerance=FLOAT16_ERROR,
+)

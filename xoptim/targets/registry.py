@@ -1,0 +1,29 @@
+"""All targets, by name."""
+
+from typing import Final
+
+from xoptim.facts.errors import XoptimError
+from xoptim.facts.words import abridged, suggestion
+from xoptim.targets import coreml, cpu, cuda, nnapi, onnx, openvino, qnn, tensorrt, webgpu, webnn
+from xoptim.targets.target import Target
+
+_MODULES: Final = (cpu, cuda, openvino, webgpu, qnn, tensorrt, onnx, webnn, coreml, nnapi)
+_TARGETS: Final[dict[str, Target]] = {module.TARGET.name: module.TARGET for module in _MODULES}
+
+
+class UnknownTargetError(XoptimError):
+    """A name is not the name of a target."""
+
+
+def every() -> tuple[Target, ...]:
+    """All targets, those that can be asked first."""
+    return tuple(_TARGETS.values())
+
+
+def named(name: str) -> Target:
+    """The target of a name, in any case. Raises `UnknownTargetError`, with the nearest name, when there is none."""
+    found = _TARGETS.get(name.lower())
+    if found is None:
+        hint = suggestion(name, _TARGETS, f"there are {', '.join(_TARGETS)}")
+        raise UnknownTargetError(f"there is no target {abridged(name)}; {hint}")
+    return found

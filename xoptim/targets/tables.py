@@ -1,0 +1,68 @@
+"""Tables of the operators that targets support, as their documentation lists them: nothing here is asked or verified."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from xoptim.targets.listing import ListedNode
+
+_FILE: Final = "tables.toml"
+_NO_END: Final = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The operators of a target.
+
+    Attributes:
+        origin: where the table comes from, with the version.
+        operators: ranges of versions of the operator set, first and last, by label; empty for any version.
+    """
+
+    origin: str
+    operators: Mapping[str, tuple[tuple[int, int], ...]]
+
+    def objection(self, node: ListedNode) -> str:
+        """Why the table does not have the operator of a node, empty when it does."""
+        ranges = self.operators.get(node.label)
+        if ranges is None:
+            return f"{node.label} is not in its table of operators"
+        if ranges and not any(first <= node.opset <= last for first, last in ranges):
+            return f"{node.label} of set {node.since} is not in its table of operators"
+        return ""
+
+
+@cache
+def table_of(target: str) -> Table | None:
+    """The table of a target, ``None`` where there is none."""
+    found = _read().get(target)
+    if found is None:
+        return None
+    operators = {name: tuple(map(_range, texts)) for name, texts in found["operators"].items()}
+    return Table(found["origin"], operators)
+
+
+def limits_of(target: str, op_type: str, domain: str) -> int | None:
+    """The newest version of the operator set in which a table has a standard operator; ``None`` for no limit."""
+    table = table_of(target)
+    ranges = () if table is None or domain else table.operators.get(op_type, ())
+    last = max((last for _, last in ranges), default=_NO_END)
+    return None if last == _NO_END else last
+
+
+@cache
+def _read() -> dict[str, Any]:
+    return tomllib.loads((resources.files("xoptim.targets") / _FILE).read_text(encoding="utf-8"))
+
+
+def _range(text: str) -> tuple[int, int]:
+    """The range of versions that ``7``, ``7-12`` or ``13+`` writes."""
+    first, _, last = text.partition("-")
+    if first.endswith("+"):
+        return int(first[:-1]), _NO_END
+    return int(first), int(last or first)

@@ -1,0 +1,98 @@
+"""A target: where a model will run, how onnxruntime gets there, and what models need there."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.facts.lazy import lazy_module
+from xoptim.validate.plugins import Plugin
+
+ort = lazy_module("onnxruntime")
+ROUNDING: Final = 1e-5
+"""Relative tolerance of results that are computed in 32-bit floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The properties that a model needs on a target.
+
+    Attributes:
+        static_shapes: whether all shapes have to be known before the model is loaded.
+        standard_operators: whether operators of other domains than the standard ones are missing.
+        min_opset: the lowest version of the standard operator set.
+        max_opset: the highest one, ``None`` for the newest that onnxruntime knows.
+        prefers_float16: whether 16-bit floats compile, or run, where 32-bit floats do not.
+        missing_types: element types with which it does not compute.
+        compiles_parts: whether it compiles parts of a graph, and does not run one node after the other.
+    """
+
+    static_shapes: bool = False
+    standard_operators: bool = False
+    min_opset: int = 7
+    max_opset: int | None = None
+    prefers_float16: bool = False
+    missing_types: frozenset[int] = frozenset()
+    compiles_parts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a model will run.
+
+    Attributes:
+        name: the short name, as users write it.
+        title: the full name.
+        provider: short name of the execution provider for sessions; empty where onnxruntime has none here.
+        plugin: the plug-in that has the provider, ``None`` where onnxruntime itself has it.
+        needs: the properties that a model needs there.
+        tolerance: relative error of results that its arithmetic makes.
+        package: the package that has the provider, for the line that installs it.
+        table: whether there is a table of the operators that it supports in place of a provider to ask.
+    """
+
+    name: str
+    title: str
+    provider: str = ""
+    plugin: Plugin | None = None
+    needs: Needs = field(default_factory=Needs)
+    tolerance: float = ROUNDING
+    package: str = ""
+    table: bool = False
+
+    @property
+    def full_provider(self) -> str:
+        """The full name of its provider, by which onnxruntime lists nodes; its own name where there is no provider."""
+        if self.plugin is not None:
+            return self.plugin.provider
+        names: dict[str, str] = {name.lower(): name for name in ort.get_all_providers()} if self.provider else {}
+        return names.get(f"{self.provider}executionprovider", self.name)
+
+    @property
+    def install(self) -> str:
+        """The command that installs its provider; empty where nothing is to be installed."""
+        if self.plugin is not None:
+            return self.plugin.install
+        return f"pip install {self.package}" if self.package else ""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its provider is installed; it may lack a device all the same."""
+        if self.plugin is not None:
+            return self.plugin.is_installed
+        return not self.provider or self.full_provider in ort.get_available_providers()
+
+    @property
+    def version(self) -> str:
+        """The version of its provider, empty where that is not installed or is not asked."""
+        if self.plugin is not None:
+            return self.plugin.version
+        return str(ort.__version__) if self.provider and self.is_installed else ""
+
+
+FLOAT16_ERROR: Final = 8e-3
+"""Relative tolerance of results that are computed in 16-bit floats."""
+BFLOAT16_ERROR: Final = 4e-2
+"""The same for bfloat16."""
+WIDE_TYPES: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
+"""Element types of 64 bits, with which GPUs of browsers do not compute."""

@@ -1,0 +1,15 @@
+"""RTX GPUs of NVIDIA, by TensorRT for RTX."""
+
+from typing import Final
+
+from xoptim.targets.target import FLOAT16_ERROR, Needs, Target
+from xoptim.validate.plugins import PLUGINS
+
+TARGET: Final = Target(
+    name="tensorrt",
+    title="RTX GPUs of NVIDIA (TensorRT for RTX)",
+    provider="tensorrt",
+    plugin=PLUGINS["tensorrt"],
+    needs=Needs(standard_operators=True, compiles_parts=True),
+    tolerance=FLOAT16_ERROR,
+)

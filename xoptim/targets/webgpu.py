@@ -1,0 +1,14 @@
+"""GPUs of any vendor, in browsers and outside, by WebGPU."""
+
+from typing import Final
+
+from xoptim.targets.target import WIDE_TYPES, Needs, Target
+from xoptim.validate.plugins import PLUGINS
+
+TARGET: Final = Target(
+    name="webgpu",
+    title="any GPU, also in browsers (WebGPU)",
+    provider="webgpu",
+    plugin=PLUGINS["webgpu"],
+    needs=Needs(missing_types=WIDE_TYPES),
+)

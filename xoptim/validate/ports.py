@@ -1,0 +1,21 @@
+"""Inputs and outputs of a session, and the values that they take."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
+"""Values of inputs and outputs of a model: tensor, sequence, map, or the empty optional."""
+
+
+class Port(NamedTuple):
+    """An input or output of a session: its name and its type in onnxruntime, such as ``seq(tensor(float))``.
+
+    ``is_empty``: whether its shape has an axis of length 0, as onnxruntime infers it.
+    """
+
+    name: str
+    type: str
+    is_empty: bool = False
