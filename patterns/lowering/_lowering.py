@@ -7,6 +7,8 @@ from onnx import TensorProto
 from xoptim.match import EasyPatternOptimization, PatternRewriter
 
 HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+COMPUTED: Final = frozenset((*HALVES, TensorProto.FLOAT, TensorProto.DOUBLE))
+"""The floating-point types that operators compute with."""
 
 
 class _Lowering(EasyPatternOptimization):
