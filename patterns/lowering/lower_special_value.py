@@ -2,14 +2,11 @@
 
 from typing import ClassVar, Final
 
-from onnx import TensorProto
-
 from xoptim.facts.dtypes import Exactness
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._lowering import _Lowering
+from ._lowering import WIDE_FLOATS, _Lowering
 
-_COMPARED: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16))
 _INFINITY: Final = float("inf")
 
 
@@ -18,12 +15,12 @@ class _LowerSpecialValue(_Lowering):
 
     Why: WebGPU and other providers lack the operator.
     Refuses when:
-    1. the type is not a floating-point type that comparisons take.
+    1. the type is not one of floats of 16, 32 or 64 bits.
     """
 
     exactness: ClassVar[Exactness] = "exact"
     min_opset = 11
-    operand_types = {"x": _COMPARED}  # (1)
+    operand_types = {"x": WIDE_FLOATS}  # (1)
 
 
 class LowerIsNaNPattern(_LowerSpecialValue):
@@ -77,7 +74,7 @@ class LowerIsInfPattern(_LowerSpecialValue):
 
     What: compares with infinity, with one sign only where the operator looks for one.
     Refuses when:
-    1. the type is not a floating-point type that comparisons take.
+    1. the type is not one of floats of 16, 32 or 64 bits.
     2. it looks for neither sign.
     """
 
