@@ -14,12 +14,13 @@ from xoptim import Placement, Preparation, XoptimError
 from xoptim.api.preparing import Source
 from xoptim.targets import Failing, Target, all as every_target, named, place, smallest_failing
 from xoptim.validate import ProviderUnavailable, library_file
+from xoptim.workflow.preparing import prepared_source
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE
 from ..files import MODEL
 from ..memory import MEMORY_BOUND
 from ..options import command, duration, flag, json_option, option, repeated
-from ..preparation import fix_option, prepared, sizes_of
+from ..preparation import fix_option, sizes_of
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
 from ..validation import custom_op_option, software_device_option
@@ -102,8 +103,8 @@ def place_command(model: Path, choices: _Choices) -> int:
 
 def _source(model: Path, fix: tuple[str, ...]) -> Source:
     """The model, with sizes written into it."""
-    found = prepared(model, Preparation(fix=sizes_of(fix)))
-    return found if isinstance(found, Source) else Source(found)
+    preparation = Preparation(fix=sizes_of(fix))
+    return Source(model) if preparation.is_empty else prepared_source(model, preparation)
 
 
 def _targets(names: tuple[str, ...]) -> list[Target]:

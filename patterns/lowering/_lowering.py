@@ -1,14 +1,17 @@
 """The base of the phase ``lower``, and how its patterns compute in 32-bit floats."""
 
-from typing import Final
+from typing import ClassVar, Final
 
 from onnx import TensorProto
 
+from xoptim.facts.dtypes import Exactness
 from xoptim.match import EasyPatternOptimization, PatternRewriter
 
 HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 COMPUTED: Final = frozenset((*HALVES, TensorProto.FLOAT, TensorProto.DOUBLE))
 """The floating-point types that operators compute with."""
+WIDE_FLOATS: Final = frozenset((TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16))
+"""The floating-point types of 16 bits or more that onnxruntime's CPU provider computes with."""
 
 
 class _Lowering(EasyPatternOptimization):
@@ -18,7 +21,7 @@ class _Lowering(EasyPatternOptimization):
     """
 
     phase = "lower"
-    exactness = "rounding"
+    exactness: ClassVar[Exactness] = "rounding"
 
 
 def widened(g: PatternRewriter, x: str, dtype: int) -> str:

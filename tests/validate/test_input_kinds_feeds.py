@@ -62,6 +62,13 @@ def test_indices_stay_inside_the_table(text: str, limits: list[tuple[int, int]])
     assert x.max() < min(size - offset for size, offset in limits)
 
 
+def test_a_depth_without_elements_is_unknown() -> None:
+    """onnxruntime refuses the model; the optimizer must not fail before that."""
+    model = model_of("g (int64[B] x) => (float[B,N] y) <int64[0] d = {}, float[2] v = {0, 1}> { y = OneHot(x, d, v) }")
+    role = roles_of(model)["x"]
+    assert (role.kind, role.limits) == ("index", [(1, 0)])
+
+
 def test_indices_inside_functions_and_loops() -> None:
     model = model_of(
         "g (int64[B,S] x, float[30,4] t) => (float y) { y = local.Embed(t, x) }"

@@ -196,7 +196,8 @@ def _kind(flow: Dataflow, use: Use, result: InputKind, offset: int) -> ValueKind
     kind = _SLOTS.get((node.op_type, slot)) or ("axes" if slot == 1 and node.op_type in REDUCTIONS else None)
     if kind == "index":
         depth = flow.constant(use.operand(1))
-        result.limits.append((1 if depth is None else int(depth.reshape(-1)[0]), offset))
+        limit = int(depth.item()) if depth is not None and depth.size == 1 else 1
+        result.limits.append((limit, offset))
     elif kind == "length":
         time_axis = "time_axis" if node.op_type == "ReverseSequence" else "layout"
         _limit(flow, use, (0, attribute(node, time_axis, 0)), result, -1)

@@ -1,0 +1,55 @@
+"""Positions in a tensor whose leading axes are joined to one."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from xoptim.facts.shapes import Shape
+
+
+def strides_of(sizes: Sequence[int]) -> np.ndarray:
+    """The distance between neighbours along each axis, in elements of the joined axis."""
+    lengths = np.array([*sizes[1:], 1], np.int64)
+    return np.cumprod(lengths[::-1])[::-1].copy()
+
+
+def flat_positions(places: np.ndarray, sizes: Sequence[int]) -> np.ndarray | None:
+    """Positions along the joined axis of coordinates, which lie along the last axis.
+
+    Negative coordinates count from the end. ``None`` when one is out of range.
+    """
+    lengths = np.array(sizes, np.int64)
+    if not ((places >= -lengths) & (places < lengths)).all():
+        return None
+    positive = np.where(places < 0, places + lengths, places)
+    return np.asarray((positive * strides_of(sizes)).sum(axis=-1))
+
+
+def element_coordinates(places: np.ndarray, axis: int) -> np.ndarray:
+    """The coordinates that GatherElements and ScatterElements mean, along a new last axis."""
+    grid = np.indices(places.shape, dtype=np.int64)
+    grid[axis] = places
+    return np.moveaxis(grid, 0, -1)
+
+
+def rows_of(shape: Shape | None, columns: int) -> list[int] | None:
+    """The shape in which the first axes are joined, which must be static; ``None`` when a Reshape cannot make it."""
+    if shape is None or columns > len(shape):
+        return None
+    joined, others = shape[:columns], shape[columns:]
+    if not all(isinstance(size, int) and size for size in joined):
+        return None
+    unknown = [place for place, size in enumerate(others) if not isinstance(size, int)]
+    if len(unknown) > 1 or 0 in others:
+        return None
+    count = prod(size for size in joined if isinstance(size, int))
+    return [count, *(size if isinstance(size, int) else -1 for size in others)]
+
+
+def reshaped_back(shape: Shape) -> list[int] | None:
+    """The target of a Reshape to a shape with at most one axis that is not static, ``None`` otherwise."""
+    unknown = [size for size in shape if not isinstance(size, int)]
+    if len(unknown) > 1 or 0 in shape:
+        return None
+    return [size if isinstance(size, int) else -1 for size in shape]

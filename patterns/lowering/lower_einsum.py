@@ -1,0 +1,121 @@
+"""Einsum by sums, permutations and products."""
+
+from collections.abc import Sequence
+
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
+
+from .._shapes import may_be_empty
+from ..products.einsum import Operand, arrange
+from ._einsum import Contraction, Side, contraction, lengths_of, permutation_to, summed_alone, terms_of
+from ._lowering import _Lowering
+
+
+class _LowerEinsum(_Lowering):
+    """An Einsum.
+
+    Why: several providers have no kernel of Einsum, or only for some equations.
+    Refuses when:
+    1. the ranks are unknown, or a letter occurs twice in one term.
+    2. the lengths of axes with one letter are not known to be the same, or a Reshape would need sizes at run time.
+    3. an axis that one operand has alone, and that is summed, may be empty.
+    """
+
+    min_opset = 13
+
+
+class LowerEinsumPattern(_LowerEinsum):
+    """Einsum(x, y, equation) → Reshape(MatMul(Reshape(Transpose(x)), Reshape(Transpose(y))))
+
+    What: brings the axes of both operands into the order batch, rows, summed ones, and joins them, for one product of
+    matrices; a product without sum is one of Mul. Axes of one operand only that the result lacks are summed first.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, y: Symbol) -> Symbol:
+        return g.op.Einsum(x, y, equation=g.capture("equation"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        shapes = [g.try_infer_shape(m.x), g.try_infer_shape(m.y)]
+        known = [shape for shape in shapes if shape is not None]
+        found = terms_of(m.equation, known) if len(known) == 2 else None
+        if found is None:  # (1)
+            return self.none(m.nodes[0], msg="the ranks are unknown, or a letter is repeated")
+        terms, result = found
+        lengths = lengths_of(terms, known)
+        if lengths is None:  # (2)
+            return self.none(m.nodes[0], msg="lengths of axes may differ")
+        alone = (set(terms[0]) ^ set(terms[1])) - set(result)
+        if reason := may_be_empty(g, [lengths[letter] for letter in sorted(alone)]):  # (3)
+            return self.none(m.nodes[0], msg=reason)
+        if set(terms[0]) & set(terms[1]) - set(result):
+            return m.derive(plan=contraction(g, terms, result, lengths), factors=None)  # (2)
+        parts = [summed_alone(term, result) for term in terms]
+        return m.derive(plan=None, factors=[(a, arrange(left, result)) for a, left in parts])
+
+    def apply_pattern(
+        self,
+        g: PatternRewriter,
+        x: str,
+        y: str,
+        plan: Contraction | None,
+        factors: Sequence[tuple[list[int], Operand]],
+    ) -> str:
+        if plan is None:
+            both = zip((x, y), factors, strict=True)
+            return g.op.Mul(*(_factor(g, name, *changes) for name, changes in both))
+        names = [(x, y)[place] for place in plan.order]
+        result = g.op.MatMul(*map(_side, (g, g), names, plan.sides))
+        result = g.op.Reshape(result, shape=plan.target) if plan.target is not None else result
+        return g.op.Transpose(result, perm=plan.perm) if plan.perm else result
+
+    examples = Example.pairs(
+        "agraph (float[b,q,2,4] x, float[b,k,2,4] y) => (float[b,2,q,k] z) "
+        '{ z = Einsum <equation = "bqhd,bkhd->bhqk"> (x, y) }',
+        "{ t = Transpose <perm = [0, 2, 1, 3]> (x) u = Transpose <perm = [0, 2, 3, 1]> (y) z = MatMul(t, u) }",
+        'agraph (float[b,q,2,4] x, float[2,4,3,5] y) => (float[b,q,3,5] z) { z = Einsum <equation = "...hd,hdef"> (x, y) }',
+        "<int64[3] s = {0, 0, 8}, int64[2] r = {8, 15}, int64[4] o = {0, 0, 3, 5}> "
+        "{ t = Reshape(x, s) u = Reshape(y, r) p = MatMul(t, u) z = Reshape(p, o) }",
+        'agraph (float[n,3] x, float[3,m,2] y) => (float[m,3,n] z) { z = Einsum <equation = "ni,imk->min"> (x, y) }',
+        "<int64[1] k = {2}, int64[1] e = {1}> { t = Transpose <perm = [1, 0]> (x) "
+        "u = ReduceSum <keepdims = 0> (y, k) v = Transpose <perm = [1, 0]> (u) w = Unsqueeze(v, k) z = Mul(t, w) }",
+    )
+
+
+class LowerEinsumOnePattern(_LowerEinsum):
+    """Einsum(x, equation) → Transpose(ReduceSum(x))
+
+    What: sums the axes that the result lacks, and permutes the others.
+    """
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
+        return g.op.Einsum(x, equation=g.capture("equation"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        shape = g.try_infer_shape(m.x)
+        found = None if shape is None else terms_of(m.equation, [shape])
+        if found is None:  # (1)
+            return self.none(m.nodes[0], msg="the rank is unknown, or a letter is repeated")
+        axes, left = summed_alone(found[0][0], found[1])
+        return m.derive(side=Side(axes, permutation_to(left, found[1]), None))
+
+    def apply_pattern(self, g: PatternRewriter, x: str, side: Side) -> str:
+        return _side(g, x, side)
+
+    examples = Example.pairs(
+        'agraph (float[a,b,c] x) => (float[c,a] y) { y = Einsum <equation = "ijk->ki"> (x) }',
+        "<int64[1] k = {1}> { t = ReduceSum <keepdims = 0> (x, k) y = Transpose <perm = [1, 0]> (t) }",
+        'agraph (float[a,2,3] x) => (float[3,a,2] y) { y = Einsum <equation = "...k->k..."> (x) }',
+        "{ y = Transpose <perm = [2, 0, 1]> (x) }",
+    )
+
+
+def _side(g: PatternRewriter, name: str, side: Side) -> str:
+    """An operand with its changes."""
+    result = g.op.ReduceSum(name, axes=side.summed, keepdims=0) if side.summed else name
+    result = g.op.Transpose(result, perm=side.perm) if side.perm else result
+    return g.op.Reshape(result, shape=side.target) if side.target is not None else result
+
+
+def _factor(g: PatternRewriter, name: str, summed: list[int], operand: Operand) -> str:
+    """An operand of a product without sum."""
+    result = _side(g, name, Side(summed, operand.perm, None))
+    return g.op.Unsqueeze(result, axes=operand.axes) if operand.axes else result
