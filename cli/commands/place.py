@@ -57,7 +57,7 @@ class _Choices:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What is known about one target: its placement, or why there is none."""
+    """The placement of one target, or why there is none."""
 
     target: Target
     placement: Placement | None = None
@@ -182,7 +182,7 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
 
 
 def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
-    """What is known about a model that does not compile, beside the error."""
+    """Further lines about a model that does not compile."""
     if found.compiles:
         return
     part = answer.failing

@@ -97,14 +97,21 @@ class Placement:
         """One line with the counts, or with the reason why there are none."""
         if not self.compiles:
             return f"{self.target}: does not compile: {self.error[:_LONGEST]}"
+        text = f"{self.target}: {self.counts()}"
+        return f"{text} (by table, not verified)" if self.source == "table" else text
+
+    def counts(self) -> str:
+        """The counts alone."""
+        if not self.compiles:
+            return "does not compile"
         total = len(self.taken) + len(self.left) + len(self.shapes)
-        text = f"{self.target}: {len(self.taken)} of {counted(total, 'node')}"
+        text = f"{len(self.taken)} of {counted(total, 'node')}"
         if self.taken:
             text += f" in {counted(self.partitions, 'partition')}"
         if self.shapes:
             are = "computes" if len(self.shapes) == 1 else "compute"
             text += f", {len(self.shapes)} of the others {are} shapes"
-        return f"{text} (by table, not verified)" if self.source == "table" else text
+        return text
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values, and the counts."""

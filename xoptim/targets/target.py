@@ -1,7 +1,7 @@
 """A target: where a model will run, how onnxruntime gets there, and what models need there."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from onnx import TensorProto
 
@@ -48,6 +48,8 @@ class Target:
         needs: the properties that a model needs there.
         tolerance: relative error of results that its arithmetic makes.
         package: the package that has the provider, for the line that installs it.
+        opset: operator set to raise a model to, ``None`` to leave it.
+        families: families of patterns that hinder there.
         table: whether there is a table of the operators that it supports in place of a provider to ask.
     """
 
@@ -58,6 +60,8 @@ class Target:
     needs: Needs = field(default_factory=Needs)
     tolerance: float = ROUNDING
     package: str = ""
+    opset: Literal["newest"] | None = None
+    families: tuple[str, ...] = ()
     table: bool = False
 
     @property
