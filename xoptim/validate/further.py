@@ -11,7 +11,7 @@ import onnx
 
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
-from xoptim.validate.branches import Body, count_bodies, counting
+from xoptim.validate.branches import MOST, Body, count_bodies, counting
 from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.feed_values import Style
@@ -243,14 +243,21 @@ class Further:
         counted = counting(self._feeding.model)
         if counted is None:
             many = count_bodies(self._feeding.model)
-            return [f"it is not known which of {many} branches and loop bodies ran: there are too many"] if many else []
+            if not many:
+                return []
+            if many > MOST:
+                limit = f"at most {MOST} are counted"
+                return [f"it is not known which of {many} branches and loop bodies ran: {limit}"]
+            return ["it is not known which branches ran: there is a Scan of operator set 8"]
         try:
-            session = Session(counted.proto, self._settings, base_dir=base_dir)
+            # Planning the memory of a run takes quadratic time in the number of branches.
+            settings = replace(self._settings, memory_pattern=False)
+            session = Session(counted.proto, settings, base_dir=base_dir)
             reach = Reach(session, counted.bodies, found)
         except (LoadError, RunError):
             return ["it is not known which branches ran: ONNX Runtime does not run the model that counts them"]
         for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
-            if not reach.missed():
+            if reach.is_complete():
                 break
             try:
                 is_new = reach.is_new(plan(found[0].sizes, len(found), False).feeds)
@@ -347,6 +354,11 @@ class Reach:
         """Count a run."""
         for seen, count in zip(self._seen, self._counts(feeds), strict=True):
             seen.add(count)
+
+    def is_complete(self) -> bool:
+        """Whether runs have reached everything."""
+        pairs = zip(self._bodies, self._seen, strict=True)
+        return not any(body.missed(seen) for body, seen in pairs)
 
     def missed(self) -> list[str]:
         """The branches and numbers of trips that no run has reached."""
