@@ -176,7 +176,7 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
     if known:
         rows = Rows("left", "nodes", "reason", "what would help", prose={"reason", "what would help"}, right={"nodes"})
         for (op_type, domain, reason, advice), count in known.most_common():
-            rows.add(f"{domain}.{op_type}" if domain else op_type, str(count), reason, advice)
+            rows.add(f"{domain}::{op_type}" if domain else op_type, str(count), reason, advice)
         rows.print(console)
 
 
@@ -197,7 +197,7 @@ def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
 def _print_nodes(console: Console, found: Placement) -> None:
     rows = Rows("node", "operator", "runs on", "partition", "reason", prose={"reason"}, right={"partition"})
     for node in found.nodes:
-        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         place_text = node.provider or ("" if not found.compiles else "ahead")
         reason = node.reason or ("computes a shape" if node.is_shape_arithmetic and not node.is_taken else "")
         rows.add(node.name, operator, place_text, str(node.partition) if node.is_taken else "", reason)
