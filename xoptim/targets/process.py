@@ -27,7 +27,7 @@ class PlacementError(XoptimError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the process has to find out.
+    """A question for the process.
 
     Attributes:
         kind: which nodes the provider takes, or which devices it has.
@@ -50,7 +50,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the process found out.
+    """The answer of the process.
 
     Attributes:
         parts: the full name of a provider, and the names of the nodes of a part of the graph that it runs; for each part.
