@@ -29,7 +29,7 @@ def web(text: str) -> Iterator[tuple[str, list[str]]]:
         if row is None:
             continue
         for domain, ranges in _SET.findall(row[2]):
-            name = row[1] if domain == "ai.onnx" else f"{domain}.{row[1]}"
+            name = row[1] if domain == "ai.onnx" else f"{domain}::{row[1]}"
             yield name, [part.strip() for part in ranges.split(",")]
 
 
@@ -39,7 +39,7 @@ def mobile(text: str) -> Iterator[tuple[str, list[str]]]:
         row = _MOBILE.match(line)
         if row is not None:
             name = _SPELLING.get(row[2], row[2])
-            yield (name if row[1] == "ai.onnx" else f"{row[1]}.{name}"), []
+            yield (name if row[1] == "ai.onnx" else f"{row[1]}::{name}"), []
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """``xopt place MODEL``."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from xoptim.workflow.preparing import prepared_source
 from ..exit_codes import DIFFERENT, UNAVAILABLE
 from ..files import MODEL
 from ..memory import MEMORY_BOUND
-from ..options import command, duration, flag, json_option, option, repeated
+from ..options import command, duration, flag, json_option, option, refuse_idle, repeated
 from ..preparation import fix_option, sizes_of
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
@@ -57,7 +57,7 @@ class _Choices:
 
 @dataclass(frozen=True)
 class _Answer:
-    """The placement of one target, or why there is none."""
+    """The placement on one target, or why there is none."""
 
     target: Target
     placement: Placement | None = None
@@ -85,10 +85,12 @@ def place_command(model: Path, choices: _Choices) -> int:
     Exit code 1 when --max-left or --max-partitions is exceeded, or the model does not compile and one of them is given; 3 when
     the provider of a target that is named is missing or finds no device.
     """
+    chosen = _targets(choices.target)
+    _refuse_idle(chosen, choices)
     source = _source(model, choices.fix)
     libraries = tuple(map(library_file, choices.custom_op_lib))
     MEMORY_BOUND.lift()
-    answers = [_answer(source, each, choices, libraries) for each in _targets(choices.target)]
+    answers = [_answer(source, each, choices, libraries) for each in chosen]
     if choices.as_json:
         print_json([each.to_json() for each in answers])
     else:
@@ -99,6 +101,16 @@ def place_command(model: Path, choices: _Choices) -> int:
     if missing:
         return UNAVAILABLE
     return DIFFERENT if any(_exceeds(each.placement, choices) for each in answers) else 0
+
+
+def _refuse_idle(chosen: Sequence[Target], choices: _Choices) -> None:
+    """Raise for options that have no effect on these targets, or beside others."""
+    if choices.as_json:
+        refuse_idle({"verbose": "with --json, which has all nodes"})
+    if all(each.plugin is None or not each.plugin.has_software_device for each in chosen):
+        refuse_idle({"software_device": "without --target webgpu"})
+    if all(each.table for each in chosen):
+        refuse_idle({"bisect": "with targets that a table answers"})
 
 
 def _source(model: Path, fix: tuple[str, ...]) -> Source:
@@ -113,7 +125,7 @@ def _targets(names: tuple[str, ...]) -> list[Target]:
 
 def _answer(source: Source, target: Target, choices: _Choices, libraries: tuple[str, ...]) -> _Answer:
     if not target.is_installed:
-        return _Answer(target, fault=f"the provider of the target {target.name!r} is not installed: {target.install}")
+        return _Answer(target, fault=f"the target {target.name!r} is not installed: {target.install}")
     asked = partial(_asked, source, target, choices)
     try:
         found = asked(partial(place, custom_op_libs=libraries))
@@ -177,12 +189,12 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
     if known:
         rows = Rows("left", "nodes", "reason", "what would help", prose={"reason", "what would help"}, right={"nodes"})
         for (op_type, domain, reason, advice), count in known.most_common():
-            rows.add(f"{domain}.{op_type}" if domain else op_type, str(count), reason, advice)
+            rows.add(f"{domain}::{op_type}" if domain else op_type, str(count), reason, advice)
         rows.print(console)
 
 
 def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
-    """Further lines about a model that does not compile."""
+    """Lines about a model that does not compile, beside the error."""
     if found.compiles:
         return
     part = answer.failing
@@ -198,7 +210,7 @@ def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
 def _print_nodes(console: Console, found: Placement) -> None:
     rows = Rows("node", "operator", "runs on", "partition", "reason", prose={"reason"}, right={"partition"})
     for node in found.nodes:
-        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         place_text = node.provider or ("" if not found.compiles else "ahead")
         reason = node.reason or ("computes a shape" if node.is_shape_arithmetic and not node.is_taken else "")
         rows.add(node.name, operator, place_text, str(node.partition) if node.is_taken else "", reason)

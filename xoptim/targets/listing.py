@@ -71,6 +71,12 @@ def number_in(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def readable(text: str, nodes: Sequence[ListedNode]) -> str:
+    """A message in one line, with the names that the nodes have in the model."""
+    told = " ".join(text.split())
+    return _NAME.sub(lambda found: nodes[int(found[1])].name if int(found[1]) < len(nodes) else found[0], told)
+
+
 def with_numbers(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     """A copy of a model without local functions, whose nodes have their numbers as names; and the names that they had.
 
@@ -83,6 +89,15 @@ def with_numbers(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
         names.append(node.name or next(filter(None, node.output), node.op_type))
         node.name = f"{_PREFIX}{number}"
     return copy, names
+
+
+def named(numbered: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
+    """A copy of a model that `with_numbers` made, with the names that its nodes had."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(numbered)
+    for node, name in zip(every_node(copy.graph.node), names, strict=True):
+        node.name = name
+    return copy
 
 
 def listed(numbered: onnx.ModelProto, names: list[str], base_dir: Path | None = None) -> list[ListedNode]:
@@ -101,9 +116,7 @@ def listed(numbered: onnx.ModelProto, names: list[str], base_dir: Path | None = 
                 readers[makers[name]].add(number)
         if _computes_sizes(node, makers, sizes):
             sizes.add(number)
-    return [
-        _facts(node, names[number], tuple(sorted(readers[number])), number in sizes) for number, node in sorted(nodes.items())
-    ]
+    return [_facts(nodes[number], name, tuple(sorted(readers[number])), number in sizes) for number, name in enumerate(names)]
 
 
 def _facts(node: Node, name: str, readers: tuple[int, ...], is_shape_arithmetic: bool) -> ListedNode:

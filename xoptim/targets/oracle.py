@@ -15,8 +15,9 @@ from google.protobuf.message import EncodeError
 from xoptim.facts.dtypes import type_name
 from xoptim.facts.errors import ModelError
 from xoptim.facts.schema import schema
-from xoptim.targets.listing import ListedNode, listed, number_in, partitions, with_numbers
+from xoptim.targets.listing import ListedNode, listed, named, number_in, partitions, readable, with_numbers
 from xoptim.targets.placement import PlacedNode, Placement
+from xoptim.targets.primitives import replaced, with_primitives
 from xoptim.targets.process import Answer, Question, ask
 from xoptim.targets.tables import limits_of, table_of
 from xoptim.targets.target import Target
@@ -40,7 +41,8 @@ def place(
     """The nodes of a model that a target takes, in how many parts of the graph, and why it does not take the others.
 
     The provider is asked in a process of its own, with the optimizations of onnxruntime that do not depend on a provider:
-    what these compute ahead or merge counts apart. A target without a provider is answered by a table.
+    what these compute ahead or merge counts apart. Operators without a kernel that are defined by simpler ones are placed as
+    those. A target without a provider is answered by a table.
 
     Args:
         model: left unchanged.
@@ -61,17 +63,23 @@ def place(
     if target.table:
         found = _by_table(nodes, target)
         return replace(found, seconds=time.perf_counter() - start)
-    question = Question(
-        "place",
-        target.provider,
-        software_device,
-        _serialized(numbered),
-        None if base_dir is None else base_dir.absolute(),
-        custom_op_libs=custom_op_libs,
-    )
+    folder = None if base_dir is None else base_dir.absolute()
+    question = Question("place", target.provider, software_device, _serialized(numbered), folder, custom_op_libs=custom_op_libs)
     answer, log = ask(question, seconds)
+    operators = replaced(nodes, _numbers(answer), {name for _, names in answer.parts for name in names})
+    simpler = with_primitives(named(numbered, names), operators) if operators else None
+    if simpler is not None:
+        numbered, names = with_numbers(simpler)
+        nodes = listed(numbered, names, base_dir)
+        answer, log = ask(replace(question, model=_serialized(numbered)), seconds)
     found = _placement(nodes, target, answer, log)
     return replace(found, seconds=time.perf_counter() - start)
+
+
+def _numbers(answer: Answer) -> set[int]:
+    """The numbers of the nodes that some provider runs."""
+    found = {number_in(name) for _, names in answer.parts for name in names}
+    return {number for number in found if number is not None}
 
 
 def _serialized(model: onnx.ModelProto) -> bytes:
@@ -88,7 +96,7 @@ def _placement(nodes: Sequence[ListedNode], target: Target, answer: Answer, log:
     refusals = _refusals(nodes, log)
     if answer.error:
         refused = [_left(node, "", refusals.get(number, ""), target) for number, node in enumerate(nodes)]
-        return Placement(target.name, tuple(refused), compiles=False, error=" ".join(answer.error.split()))
+        return Placement(target.name, tuple(refused), compiles=False, error=readable(answer.error, nodes))
     providers: dict[int, str] = {}
     parts: dict[int, int] = {}
     sizes: list[int] = []

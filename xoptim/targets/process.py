@@ -27,7 +27,7 @@ class PlacementError(XoptimError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to the process.
+    """A question for the process.
 
     Attributes:
         kind: which nodes the provider takes, or which devices it has.
