@@ -4,17 +4,9 @@ from collections.abc import Sequence
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from .._equations import Operand, arrange
 from .._shapes import may_be_empty
-from ..products.einsum import Operand, arrange
-from ._einsum import (
-    Contraction,
-    Side,
-    contraction,
-    lengths_of,
-    permutation_to,
-    summed_alone,
-    terms_of,
-)
+from ._einsum import Contraction, Side, contraction, lengths_of, permutation_to, summed_alone, terms_of
 from ._lowering import _Lowering
 
 
@@ -79,8 +71,7 @@ class LowerEinsumPattern(_LowerEinsum):
         "agraph (float[b,q,2,4] x, float[b,k,2,4] y) => (float[b,2,q,k] z) "
         '{ z = Einsum <equation = "bqhd,bkhd->bhqk"> (x, y) }',
         "{ t = Transpose <perm = [0, 2, 1, 3]> (x) u = Transpose <perm = [0, 2, 3, 1]> (y) z = MatMul(t, u) }",
-        "agraph (float[b,q,2,4] x, float[2,4,3,5] y) => (float[b,q,3,5] z) "
-        '{ z = Einsum <equation = "...hd,hdef"> (x, y) }',
+        'agraph (float[b,q,2,4] x, float[2,4,3,5] y) => (float[b,q,3,5] z) { z = Einsum <equation = "...hd,hdef"> (x, y) }',
         "<int64[3] s = {0, 0, 8}, int64[2] r = {8, 15}, int64[4] o = {0, 0, 3, 5}> "
         "{ t = Reshape(x, s) u = Reshape(y, r) p = MatMul(t, u) z = Reshape(p, o) }",
         'agraph (float[n,3] x, float[3,m,2] y) => (float[m,3,n] z) { z = Einsum <equation = "ni,imk->min"> (x, y) }',
