@@ -10,7 +10,7 @@ from onnx import TensorProto
 from xoptim.facts.dtypes import is_integer
 from xoptim.facts.errors import ModelError
 from xoptim.facts.lazy import lazy_module
-from xoptim.facts.operators import has_kernel, objection, slows_down
+from xoptim.facts.operators import has_kernel, slows_down
 from xoptim.facts.schema import schema
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
@@ -19,7 +19,7 @@ from xoptim.match.rewrite import Step
 from xoptim.opsets.adapters import ONE_AXIS, ONE_AXIS_SINCE, is_unchanged, raised
 from xoptim.opsets.call import Call, Refused
 from xoptim.opsets.changes import operators, versions
-from xoptim.opsets.plan import Plan, carry_out, label, roots
+from xoptim.opsets.plan import Plan, carry_out, check_calls, check_known, label, roots
 
 
 class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
@@ -74,34 +74,16 @@ def _plan_node(found: Plan, graph: Graph, node: Node, place: str) -> None:
     if node.domain or (schema(node.op_type, "", start) is not None and is_unchanged(node.op_type, start, target)):
         return
     try:
-        _check_known(node, start, target)
+        check_known(node, start, target)
         call = Call.of(node, graph, target)
         calls = raised(call)
         if len(calls) == 1 and call.is_call_of(node):
             return
-        _check_calls(calls, graph.model, target)
+        check_calls(calls, graph.model, target)
     except Refused as refusal:
         version = refusal.version or target
         raise CannotBeRaised(f"{label(node)}{place} cannot be raised to operator set {version}: {refusal}", version) from None
     found.calls[node] = calls
-
-
-def _check_known(node: Node, start: int, target: int) -> None:
-    """Refuse an operator that neither set defines; operators that only onnxruntime defines have one version."""
-    if schema(node.op_type, "", start) is None:
-        for version in (start, target):
-            wrong = objection(node.op_type, "", node.attribute, len(node.input), len(node.output), {"": version})
-            if wrong is not None:
-                raise Refused(wrong, start + 1)
-
-
-def _check_calls(calls: list[Call], model: Model, target: int) -> None:
-    for call in calls:
-        wrong = objection(call.op_type, "", call.attributes, len(call.inputs), len(call.outputs), {"": target})
-        if ("", call.op_type) in model.hidden_operators:
-            wrong = f"a local function of the model has the name {call.op_type}"
-        if wrong is not None:
-            raise Refused(wrong, call.version)
 
 
 _onnxruntime = lazy_module("onnxruntime")

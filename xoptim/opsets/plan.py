@@ -9,13 +9,15 @@ from onnx import TensorProto
 from onnx.helper import OP_SET_ID_VERSION_MAP
 
 from xoptim.facts.errors import ModelError, RewriteError
+from xoptim.facts.operators import objection
+from xoptim.facts.schema import schema
 from xoptim.graph.constants import store
 from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
 from xoptim.graph.model import UNLISTED_SINCE, Model
 from xoptim.graph.node import Node
 from xoptim.graph.walk import all_nodes
-from xoptim.opsets.call import Call, hint_of
+from xoptim.opsets.call import Call, Refused, hint_of
 
 OLDEST_IR = 3
 """Version of the file format to which the first operator sets belong."""
@@ -47,6 +49,31 @@ def label(node: Node) -> str:
     if node.name:
         return f"node {node.name!r} ({node.op_type})"
     return f"the {node.op_type} that computes {next(filter(None, node.output), '')!r}"
+
+
+def check_known(node: Node, start: int, target: int) -> None:
+    """Refuse an operator that neither set defines.
+
+    Operators that only onnxruntime defines have one version.
+    """
+    if schema(node.op_type, "", start) is not None:
+        return
+    counts = len(node.input), len(node.output)
+    for version in (start, target):
+        wrong = objection(node.op_type, "", node.attribute, *counts, {"": version})
+        if wrong is not None:
+            raise Refused(wrong, start + 1)
+
+
+def check_calls(calls: list[Call], model: Model, target: int) -> None:
+    """Refuse calls that the operator set cannot express, or whose operators the model hides."""
+    for call in calls:
+        counts = len(call.inputs), len(call.outputs)
+        wrong = objection(call.op_type, "", call.attributes, *counts, {"": target})
+        if ("", call.op_type) in model.hidden_operators:
+            wrong = f"a local function of the model has the name {call.op_type}"
+        if wrong is not None:
+            raise Refused(wrong, call.version)
 
 
 def carry_out(model: Model, planned: Plan) -> int:
