@@ -9,6 +9,7 @@ from xoptim.catalogue.selection import Item, select
 from xoptim.engine.engine import Applier, Engine
 from xoptim.engine.events import Statistics, show_log
 from xoptim.engine.index import PatternIndex, index_of
+from xoptim.engine.lowering import LowerOperatorSet, lowers
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
@@ -295,12 +296,16 @@ class Optimizer:
         self.model = model
         self.options = options
         self.rewrites = options.selected(model.assumptions)
+        self._target = options.opset if lowers(model, options.opset) else None
+        if self._target is not None:
+            # Others would write operators that must then be taken apart again.
+            self.rewrites = [each for each in self.rewrites if _fits(each, self._target)]
         self.state = State(model, options)
         self.statistics = Statistics()
         self.state.events.subscribe(self.statistics, Statistics.kinds)
         if any(True for _ in options.with_verbosity(1, self.rewrites)):
             show_log()
-        self._raising = RaiseOperatorSet(options.opset, options.provider)
+        self._raising = RaiseOperatorSet(None if self._target else options.opset, options.provider)
         self.folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
         self.outlining = Outline()
         self.dropping = DropUnusedInputs()
@@ -319,10 +324,11 @@ class Optimizer:
         settle = Settle(folding, _wanted((MergeNodes(), merge)))
         return _wanted(
             (self.guards[0], True),
-            (self._raising, options.opset is not None),
+            (self._raising, options.opset is not None and self._target is None),
             (Rewriting(others, cleaning, settle), True),
             # Apart from the others, which would write again what lowerings take apart.
             (Rewriting(lowerings, cleaning, settle), bool(lowerings)),
+            *self._lowering(settle),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
             (self._after, options.outline),
@@ -333,11 +339,15 @@ class Optimizer:
             (NoteAssumptions(), True),
         )
 
+    def _lowering(self, settle: Settle) -> list[tuple[ModelPass, bool]]:
+        target = self._target
+        return [] if target is None else [(LowerOperatorSet(target, settle), True)]
+
     def run(self) -> list[dict[str, Any]]:
         """Optimize the model; returns the rows of statistics.
 
         Raises:
-            ModelError: when the model cannot be raised to the operator set of the options, or has standard operators without
+            ModelError: when the model cannot be brought to the operator set of the options, or has standard operators without
                 importing a version of them.
             BudgetError: when patterns undo each other, or remove a result that must stay (``PATTERNNOREMOVE``).
         """
@@ -357,9 +367,14 @@ class Optimizer:
         """
         found = grades_of(self.rewrites, self.state.counts)
         after = stored_operands(self.model) if self._after.found is None else self._after.found
-        if self._raising.has_raised or self.folding.rounds or rounds_elsewhere(self._before, after):
+        if self._raising.has_raised or self._target is not None or self.folding.rounds or rounds_elsewhere(self._before, after):
             found.append("rounding")
         return found
+
+
+def _fits(rewrite: Rewrite, target: int) -> bool:
+    """Whether a rewrite may write operators of an older set; those that take operators apart may."""
+    return rewrite.phase == _LOWER or rewrite.min_opset <= target
 
 
 def _wanted(*passes: tuple[ModelPass, bool]) -> list[ModelPass]:

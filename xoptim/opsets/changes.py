@@ -12,6 +12,8 @@ _REQUIRED: Final = OpSchema.FormalParameterOption.Single
 _OPTIONAL: Final = OpSchema.FormalParameterOption.Optional
 
 
+_WIDER: Final = "it also takes operands that were invalid: negative axes and indices, other shapes and types"
+_VALUES: Final = "an attribute has a value more"
 Formals: TypeAlias = Sequence[OpSchema.FormalParameter]
 _SAME: Final = {
     "the text explains more": """
@@ -23,7 +25,7 @@ _SAME: Final = {
         ReduceMin 11 12 13, ReduceProd 11 13, ReduceSumSquare 11 13, ReduceSum 11, Slice 13, Squeeze 23, Sub 14,
         Transpose 21 25, Unsqueeze 23
     """,
-    "it also takes operands that were invalid: negative axes and indices, other shapes and types": """
+    _WIDER: """
         Cast 9, DequantizeLinear 19, Flatten 11, Gather 11, Hardmax 11, LogSoftmax 11, Max 8, Mean 8, Min 8,
         OptionalGetElement 18, OptionalHasElement 18, QuantizeLinear 25, ReduceMax 20, ReduceMin 20, Scan 11, Slice 11,
         Softmax 11, Split 11, Squeeze 11, Sum 8, Unsqueeze 11
@@ -34,7 +36,7 @@ _SAME: Final = {
         QuantizeLinear 13 19 21 23, RNN 14, Range 27, Reshape 14, Resize 18, ScatterElements 16, ScatterND 16, Shape 15,
         SpaceToDepth 28, TopK 11
     """,
-    "an attribute has a value more": "Pad 19, Resize 19, ScatterElements 18, ScatterND 18",
+    _VALUES: "Pad 19, Resize 19, ScatterElements 18, ScatterND 18",
     "the text now says what onnxruntime computed before, too": "AveragePool 22, MaxPool 22, OneHot 11",
 }
 _REFUSED: Final = {
@@ -74,20 +76,28 @@ def next_version(op_type: str, version: int, target: int) -> int | None:
 @cache
 def breaks(op_type: str, version: int) -> tuple[str, ...]:
     """The parts that a call may have before an operator set, and not in it; empty when all calls stay valid."""
-    return tuple(_breaks(*_pair(op_type, version)))
+    return tuple(_breaks(*pair(op_type, version)))
+
+
+@cache
+def gains(op_type: str, version: int) -> tuple[str, ...]:
+    """The parts that a call may have in an operator set, and not before; element types excepted."""
+    old, new = pair(op_type, version)
+    return tuple(part for part in _breaks(new, old) if not part.startswith("the types of"))
 
 
 @cache
 def additions(op_type: str, version: int) -> tuple[str, ...]:
     """The additions of an operator set to an operator, element types excepted, and ``text`` when its text differs."""
-    old, new = _pair(op_type, version)
+    old, new = pair(op_type, version)
     found = [f"attribute {name}" for name in new.attributes if name not in old.attributes]
     found += [f"operand {formal.name}" for formal in new.inputs[len(old.inputs) :]]
     found += [f"result {formal.name}" for formal in new.outputs[len(old.outputs) :]]
     return (*found, "text") if _text(old) != _text(new) else tuple(found)
 
 
-def _pair(op_type: str, version: int) -> tuple[OpSchema, OpSchema]:
+def pair(op_type: str, version: int) -> tuple[OpSchema, OpSchema]:
+    """The schemas of an operator before an operator set that defines it anew, and in it."""
     before = max(each for each in versions(op_type) if each < version)
     return onnx.defs.get_schema(op_type, before, ""), onnx.defs.get_schema(op_type, version, "")
 
@@ -146,3 +156,6 @@ SAME_MEANING: Final = _by_step(_SAME)
 
 REFUSED: Final = _by_step(_REFUSED)
 """The same for changes that are not supported: the reason."""
+
+UNSEEN: Final = frozenset(step for step, reason in SAME_MEANING.items() if reason in (_WIDER, _VALUES))
+"""Those steps whose additions the schemas do not list: operands and values that were invalid before."""

@@ -1,42 +1,25 @@
 """Raise a model to a newer operator set, all changes planned first; the newest set that a runtime supports for it."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Literal
 
 import onnx
 from onnx import TensorProto
-from onnx.helper import OP_SET_ID_VERSION_MAP
 
 from xoptim.facts.dtypes import is_integer
-from xoptim.facts.errors import ModelError, RewriteError
+from xoptim.facts.errors import ModelError
 from xoptim.facts.lazy import lazy_module
-from xoptim.facts.operators import has_kernel, objection, slows_down
+from xoptim.facts.operators import has_kernel, slows_down
 from xoptim.facts.schema import schema
-from xoptim.graph.constants import store
-from xoptim.graph.edit import Edit
 from xoptim.graph.graph import Graph
-from xoptim.graph.model import UNLISTED_SINCE, Model
+from xoptim.graph.model import Model
 from xoptim.graph.node import Node
-from xoptim.graph.walk import all_nodes
 from xoptim.match.rewrite import Step
 from xoptim.opsets.adapters import ONE_AXIS, ONE_AXIS_SINCE, is_unchanged, raised
-from xoptim.opsets.call import Call, Refused, hint_of
+from xoptim.opsets.call import Call, Refused
 from xoptim.opsets.changes import operators, versions
-
-OLDEST_IR = 3
-"""Version of the file format to which the first operator sets belong."""
-
-
-@dataclass(slots=True)
-class Plan:
-    """The changes that raise a model to an operator set."""
-
-    target: int  # the operator set
-    # the main graph, and the bodies of local functions, that are raised
-    graphs: dict[Graph, None] = field(default_factory=dict)
-    calls: dict[Node, list[Call]] = field(default_factory=dict)  # for each node that changes, the calls that replace it
+from xoptim.opsets.plan import Plan, carry_out, check_calls, check_known, label, roots
 
 
 class CannotBeRaised(ModelError):  # noqa: N818 - reads as a sentence
@@ -77,7 +60,7 @@ def plan(model: Model, target: int) -> Plan:
     found = Plan(target)
     if model.shell.training_info:
         raise CannotBeRaised("the model holds graphs for training, which cannot be raised", model.opsets.get("", 0) + 1)
-    for place, root in _roots(model):
+    for place, root in roots(model):
         if root.opsets.get("", target) < target:
             found.graphs[root] = None
             for graph in root.all_graphs():
@@ -86,119 +69,21 @@ def plan(model: Model, target: int) -> Plan:
     return found
 
 
-def _roots(model: Model) -> Iterator[tuple[str, Graph]]:
-    """The main graph and the bodies of local functions, with words that say where a node of them is."""
-    yield "", model.graph
-    for function in model.functions:
-        yield f" of local function {function.proto.name!r}", function.body
-
-
 def _plan_node(found: Plan, graph: Graph, node: Node, place: str) -> None:
     start, target = graph.opsets[""], found.target
     if node.domain or (schema(node.op_type, "", start) is not None and is_unchanged(node.op_type, start, target)):
         return
     try:
-        _check_known(node, start, target)
+        check_known(node, start, target)
         call = Call.of(node, graph, target)
         calls = raised(call)
         if len(calls) == 1 and call.is_call_of(node):
             return
-        _check_calls(calls, graph.model, target)
+        check_calls(calls, graph.model, target)
     except Refused as refusal:
         version = refusal.version or target
-        raise CannotBeRaised(f"{_label(node)}{place} cannot be raised to operator set {version}: {refusal}", version) from None
+        raise CannotBeRaised(f"{label(node)}{place} cannot be raised to operator set {version}: {refusal}", version) from None
     found.calls[node] = calls
-
-
-def _label(node: Node) -> str:
-    if node.name:
-        return f"node {node.name!r} ({node.op_type})"
-    return f"the {node.op_type} that computes {next(filter(None, node.output), '')!r}"
-
-
-def _check_known(node: Node, start: int, target: int) -> None:
-    """Refuse an operator that neither set defines; operators that only onnxruntime defines have one version."""
-    if schema(node.op_type, "", start) is None:
-        for version in (start, target):
-            wrong = objection(node.op_type, "", node.attribute, len(node.input), len(node.output), {"": version})
-            if wrong is not None:
-                raise Refused(wrong, start + 1)
-
-
-def _check_calls(calls: list[Call], model: Model, target: int) -> None:
-    for call in calls:
-        wrong = objection(call.op_type, "", call.attributes, len(call.inputs), len(call.outputs), {"": target})
-        if ("", call.op_type) in model.hidden_operators:
-            wrong = f"a local function of the model has the name {call.op_type}"
-        if wrong is not None:
-            raise Refused(wrong, call.version)
-
-
-def carry_out(model: Model, planned: Plan) -> int:
-    """Carry out a plan for a model; returns the number of nodes that were replaced.
-
-    Raises `ModelError` when a new node contradicts the types or shapes that are known. Do not use the model then.
-    """
-    target = planned.target
-    for graph in planned.graphs:
-        graph.opsets[""] = target
-    for root in planned.graphs:
-        # Readers come first: when a node is replaced, the facts that follow from its results are inferred in the new set.
-        for node in reversed(list(all_nodes(root.nodes))):
-            calls = planned.calls.get(node)
-            if calls is not None:
-                try:
-                    _replace(node, calls)
-                except RewriteError as error:  # the facts about the model contradict each other
-                    raise ModelError(f"{_label(node)} cannot be raised to operator set {target}: {error}") from error
-    for function in model.functions:
-        if function.body in planned.graphs:
-            proto = onnx.FunctionProto()
-            proto.CopyFrom(function.proto)
-            _import(proto, target)
-            function.proto = proto
-    if model.graph in planned.graphs:
-        _import(model.shell, target)
-        needed = OP_SET_ID_VERSION_MAP.get(("ai.onnx", target), OLDEST_IR)
-        model.shell.ir_version = max(model.shell.ir_version or UNLISTED_SINCE, needed)
-    return len(planned.calls)
-
-
-def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
-    for entry in proto.opset_import:
-        if entry.domain in ("", "ai.onnx"):
-            entry.version = target
-
-
-def _replace(node: Node, calls: list[Call]) -> None:
-    """Put new nodes in the place of one; the first of the same operator, or else the last one, gets its name and remarks."""
-    graph = node.graph
-    assert graph is not None
-    edit = Edit(graph)
-    names: dict[str, str] = {"": ""}
-    constants = calls[0].scratch.constants
-    for name in dict.fromkeys(name for call in calls for name in (*call.inputs, *call.outputs)):
-        hint = hint_of(name)
-        if hint is None:
-            names[name] = name
-        else:
-            names[name] = store(edit, hint, constants[name]) if name in constants else edit.names.fresh(hint)
-    heir = next((call for call in calls if call.op_type == node.op_type), calls[-1])
-    edit.commit([node], [_node(edit, call, names, node if call is heir else None) for call in calls], insert_at=node)
-
-
-def _node(edit: Edit, call: Call, names: Mapping[str, str], original: Node | None) -> Node:
-    made = Node(
-        call.op_type,
-        (names[name] for name in call.inputs),
-        (names[name] for name in call.outputs),
-        call.attributes,
-        name=edit.node_names.fresh(call.op_type) if original is None else original.name,
-        doc_string="" if original is None else original.remark,
-    )
-    if original is not None:
-        made.metadata = original.metadata_props() or None
-    return made
 
 
 _onnxruntime = lazy_module("onnxruntime")

@@ -1,0 +1,89 @@
+"""Lower a model to an older operator set: the last rewriting of an optimization."""
+
+from functools import cache
+from typing import Final
+
+from xoptim.catalogue.selection import select
+from xoptim.engine.engine import Applier
+from xoptim.engine.index import PatternIndex, index_of
+from xoptim.engine.runner import run_passes
+from xoptim.engine.state import State
+from xoptim.facts.errors import RewriteError
+from xoptim.graph.model import Model
+from xoptim.graph.node import Node
+from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import ModelPass, Step
+from xoptim.opsets.bodies import calls_of_body
+from xoptim.opsets.call import Refused
+from xoptim.opsets.lowering import check_target, plan_lowering
+from xoptim.opsets.plan import carry_out, replace_by_calls
+
+_DEPTH: Final = 8
+"""Times that what replaced an operator is replaced again; functions of ONNX nest less deep."""
+
+
+def lowers(model: Model, target: int | str | None) -> bool:
+    """Whether an operator set is older than the one of a model or of one of its functions."""
+    if not isinstance(target, int) or isinstance(target, bool):
+        return False
+    return target < model.opsets.get("", 0)
+
+
+@cache
+def _simpler_forms() -> tuple[PatternOptimization, ...]:
+    """The patterns that write standard operators with other standard operators."""
+    found = (each for each in select("lower") if isinstance(each, PatternOptimization))
+    return tuple(each for each in found if not each.produces)
+
+
+class LowerOperatorSet(Step):
+    """Lowers a model to an older operator set.
+
+    Operators that the set does not have are written with simpler ones: by a pattern of the phase
+    ``lower``, else as the function that ONNX defines them by. Then the table of changes is applied.
+    """
+
+    title = "lower_operator_set"
+
+    def __init__(self, target: int, settle: ModelPass) -> None:
+        self.target = target
+        self.settle = settle  # folds constants, which attributes must be
+
+    def run_in(self, model: Model, state: State) -> int:
+        """Lower the model; returns the number of changes.
+
+        Raises `ModelError` when a node cannot be expressed. Do not use the model then.
+        """
+        check_target(model, self.target)
+        index = index_of(_simpler_forms(), ())
+        total = 0
+        for _ in range(_DEPTH):
+            found = plan_lowering(model, self.target)
+            if not found.refused:
+                break
+            written = sum(_write_simpler(node, state, index) for node in found.refused)
+            if not written:
+                break
+            total += written + run_passes([self.settle], model, state)
+        found = plan_lowering(model, self.target)
+        error = found.error()
+        if error is not None:
+            raise error
+        return total + carry_out(model, found.plan)
+
+
+def _write_simpler(node: Node, state: State, index: PatternIndex) -> bool:
+    """Write a node with simpler operators of its own set, if that is possible."""
+    graph = node.graph
+    if graph is None:
+        return False
+    applier, opset = Applier(graph, state), graph.opsets.get("", 0)
+    for number in index.candidates(graph, {node: 0}):
+        pattern = index.patterns[number]
+        if state.is_usable(pattern, opset) and applier.apply_at(pattern, node):
+            return True
+    try:
+        replace_by_calls(node, calls_of_body(node))
+    except (Refused, RewriteError):
+        return False
+    return True
