@@ -122,8 +122,8 @@ class OptimizationOptions:
         return [p for p in chosen if not p.unfit_for(None, self.provider) and self._suits(p)]
 
     def _suits(self, rewrite: Rewrite) -> bool:
-        """Whether a rewrite may be used for the target: it was not measured on other providers only."""
-        return not self.target or not rewrite.providers or self.target in rewrite.providers
+        """Whether a rewrite may be used for the target: not one that was measured to be faster on the CPU only."""
+        return self.target in ("", "cpu") or rewrite.providers != ("cpu",)
 
     def verbosity(self, rewrite: Rewrite) -> int:
         """Verbosity of the log of a rewrite."""
