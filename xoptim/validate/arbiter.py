@@ -116,7 +116,8 @@ class Arbiter:
             return left
         # At a step of a function that is reached exactly, no number is rounded, although a small change would matter.
         steps = suspects & output.jumps(changes)
-        return np.logical_or(left, steps)
+        found: np.ndarray = left | steps
+        return found
 
     def _drawn(
         self,
