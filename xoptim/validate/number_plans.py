@@ -62,7 +62,7 @@ class NumberPlans:
         return [far] if self._has_any(_UNEVEN) else []
 
     def _ties(self) -> list[Planning]:
-        """Numbers of which many are equal, where that matters."""
+        """Numbers that are often equal, where that matters."""
         feeding = self._feeding
         ties = feeding.styled("ties", Style(numbers="ties"))
         if self._is_tiny:
