@@ -135,7 +135,8 @@ def weighty() -> None:
     model = parse("g (float[n,64] x) => (float[n,64] y) { t = MatMul(x, w) u = Neg(t) y = Neg(u) }")
     weights = onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w")
     model.graph.initializer.append(weights)
-    onnx.save(model, "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=0)
+    name = "model.onnx.data"
+    onnx.save(model, "model.onnx", save_as_external_data=True, location=name, size_threshold=0)
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
