@@ -1,4 +1,4 @@
-"""Tables of the operators that targets support, as their documentation lists them: nothing here is asked or verified."""
+"""Tables of operators that targets support, as documentation lists them: not verified."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Table:
 
     Attributes:
         origin: where the table comes from, with the version.
-        operators: ranges of versions of the operator set, first and last, by label; empty for any version.
+        operators: ranges of versions of the operator set, first and last, by label; empty for any
+            version.
     """
 
     origin: str
@@ -48,7 +49,7 @@ def table_of(target: str) -> Table | None:
 
 
 def limits_of(target: str, op_type: str, domain: str) -> int | None:
-    """The newest version of the operator set in which a table has a standard operator; ``None`` for no limit."""
+    """The newest operator set in which a table has a standard operator; ``None`` for no limit."""
     table = table_of(target)
     ranges = () if table is None or domain else table.operators.get(op_type, ())
     last = max((last for _, last in ranges), default=_NO_END)
