@@ -98,7 +98,7 @@ def with_numbers(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     return copy, names
 
 
-def named(numbered: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
+def named(numbered: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
     """A copy of a model that `with_numbers` made, with the names that its nodes had."""
     copy = onnx.ModelProto()
     copy.CopyFrom(numbered)
