@@ -31,7 +31,12 @@ def stops_at(monkeypatch: pytest.MonkeyPatch, *sets: Collection[str]) -> list[in
 
 @pytest.mark.parametrize(
     ("stops", "nodes"),
-    [(["Erf"], ("Erf",)), (["Abs"], ("Abs",)), (["Relu"], ("Relu",)), (["Neg", "Exp"], ("Neg", "Erf", "Exp"))],
+    [
+        (["Erf"], ("Erf",)),
+        (["Abs"], ("Abs",)),
+        (["Relu"], ("Relu",)),
+        (["Neg", "Exp"], ("Neg", "Erf", "Exp")),
+    ],
 )
 def test_the_smallest_part(stops: list[str], nodes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     tried = stops_at(monkeypatch, stops)
@@ -72,7 +77,10 @@ def test_an_answer_that_takes_too_long_ends_the_search(monkeypatch: pytest.Monke
 @pytest.mark.slow
 @needs("qnn")
 def test_the_operator_at_which_qnn_stops() -> None:
-    model = parse("agraph (float[2,3] x) => (float[2,3] y) { a = Relu(x) b = Neg(a) c = Gelu(b) y = Add(c, x) }", opset=20)
+    model = parse(
+        "agraph (float[2,3] x) => (float[2,3] y) { a = Relu(x) b = Neg(a) c = Gelu(b) y = Add(c, x) }",
+        opset=20,
+    )
     found = smallest_failing(model, QNN)
     assert found is not None
     assert found.operators == ("Gelu",)

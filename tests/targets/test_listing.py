@@ -29,7 +29,12 @@ def test_nodes_get_names_from_their_results_and_numbers() -> None:
 
 def test_what_only_depends_on_sizes() -> None:
     found = facts(parse(SIZES))
-    assert {name for name, node in found.items() if node.is_shape_arithmetic} == {"s", "n", "both", "m"}
+    assert {name for name, node in found.items() if node.is_shape_arithmetic} == {
+        "s",
+        "n",
+        "both",
+        "m",
+    }
     assert {name for name, node in found.items() if node.is_constant} == {"zero", "two"}
 
 
@@ -39,9 +44,18 @@ def test_a_tensor_of_a_size_is_not_a_size() -> None:
 
 
 def test_operators_types_and_shapes() -> None:
-    found = facts(parse("agraph (float[2,3] x, int64[n] i) => (float[n,3] y) { t = Relu(x) y = Gather(t, i) }", opset=18))
+    found = facts(
+        parse(
+            "agraph (float[2,3] x, int64[n] i) => (float[n,3] y) { t = Relu(x) y = Gather(t, i) }",
+            opset=18,
+        )
+    )
     assert (found["t"].since, found["t"].opset, found["t"].is_static) == (14, 18, True)
-    assert (found["y"].types_text(), found["y"].is_static, found["t"].readers) == ("float, int64", False, (1,))
+    assert (found["y"].types_text(), found["y"].is_static, found["t"].readers) == (
+        "float, int64",
+        False,
+        (1,),
+    )
 
 
 def test_nodes_of_subgraphs_and_functions_are_listed() -> None:

@@ -19,7 +19,10 @@ CHAIN = parse("agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) u = Erf(t) 
 
 
 def answered(
-    monkeypatch: pytest.MonkeyPatch, parts: dict[str, list[int]] | list[tuple[str, list[int]]], log: list[str], **fields: Any
+    monkeypatch: pytest.MonkeyPatch,
+    parts: dict[str, list[int]] | list[tuple[str, list[int]]],
+    log: list[str],
+    **fields: Any,
 ) -> None:
     """Let the process give this answer: the numbers of nodes, for each part."""
     pairs = list(parts.items()) if isinstance(parts, dict) else parts
@@ -68,7 +71,12 @@ def test_a_model_that_does_not_load_does_not_compile() -> None:
 
 
 def test_a_provider_that_is_missing() -> None:
-    missing = Plugin("missing", "MissingExecutionProvider", "a-package-that-is-missing", "a_module_that_is_missing")
+    missing = Plugin(
+        "missing",
+        "MissingExecutionProvider",
+        "a-package-that-is-missing",
+        "a_module_that_is_missing",
+    )
     with pytest.raises(ProviderUnavailable):
         place(CHAIN, replace(targets.named("qnn"), provider="missing", plugin=missing))
 
@@ -84,7 +92,13 @@ def test_nodes_that_a_compiler_takes_have_its_partitions(monkeypatch: pytest.Mon
 
 def test_nodes_that_a_provider_runs_one_by_one_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     answered(
-        monkeypatch, [("WebGpuExecutionProvider", [0]), ("CPUExecutionProvider", [1]), ("WebGpuExecutionProvider", [2])], []
+        monkeypatch,
+        [
+            ("WebGpuExecutionProvider", [0]),
+            ("CPUExecutionProvider", [1]),
+            ("WebGpuExecutionProvider", [2]),
+        ],
+        [],
     )
     assert [node.partition for node in place(CHAIN, targets.named("webgpu")).nodes] == [0, -1, 1]
 
@@ -103,7 +117,10 @@ QNN = "QNN.backendValidateOpConfig() failed for node `xopt_node_1_2` of type `El
         (
             "qnn",
             [QNN],
-            ("its compiler refuses ElementWiseErf (error 3110)", "--precision float16 --compute float16"),
+            (
+                "its compiler refuses ElementWiseErf (error 3110)",
+                "--precision float16 --compute float16",
+            ),
         ),
     ],
 )
@@ -116,7 +133,11 @@ def test_reasons_from_the_log(target: str, log: list[str], expected: tuple[str, 
 @pytest.mark.parametrize(
     ("target", "text", "expected"),
     [
-        ("qnn", "agraph (float[n] x) => (float[n] y) { y = Relu(x) }", ("its shapes are not fixed", "--fix NAME=SIZE")),
+        (
+            "qnn",
+            "agraph (float[n] x) => (float[n] y) { y = Relu(x) }",
+            ("its shapes are not fixed", "--fix NAME=SIZE"),
+        ),
         (
             "webgpu",
             "agraph (int64[2] x) => (int64[2] y) { y = Neg(x) }",
@@ -125,7 +146,10 @@ def test_reasons_from_the_log(target: str, log: list[str], expected: tuple[str, 
         (
             "qnn",
             "agraph (float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }",
-            ("com.microsoft is not a standard domain", "--patterns default, which writes standard operators only"),
+            (
+                "com.microsoft is not a standard domain",
+                "--patterns default, which writes standard operators only",
+            ),
         ),
     ],
 )
@@ -137,7 +161,9 @@ def test_reasons_from_what_a_target_needs(
     assert reasons(place(model, targets.named(target))) == {"y": expected}
 
 
-def test_nodes_that_onnxruntime_moves_to_the_processor_compute_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_onnxruntime_moves_to_the_processor_compute_shapes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     line = "ORT optimization- Force fallback to CPU execution for node: xopt_node_1 because the CPU execution path is faster"
     answered(monkeypatch, {"CUDAExecutionProvider": [0, 2], "CPUExecutionProvider": [1]}, [line])
     found = place(CHAIN, targets.named("cuda"))
@@ -170,7 +196,9 @@ def test_targets_by_table() -> None:
 
 def test_the_standard_as_a_target() -> None:
     found = by_table(
-        "onnx", "agraph (float[n] x) => (float[n] y) { t = com.microsoft.Gelu(x) y = Relu(t) }", domains={"com.microsoft": 1}
+        "onnx",
+        "agraph (float[n] x) => (float[n] y) { t = com.microsoft.Gelu(x) y = Relu(t) }",
+        domains={"com.microsoft": 1},
     )
     assert found.summary() == "onnx: 1 of 2 nodes in 1 partition (by table, not verified)"
     assert reasons(found) == {"t": ("com.microsoft::Gelu is not an operator of the standard", "")}

@@ -15,7 +15,10 @@ ABSENT = PlacedNode("e", "Constant")
     ("nodes", "expected"),
     [
         ((TAKEN,), "gpu: 1 of 1 node in 1 partition"),
-        ((TAKEN, OTHER, LEFT, SHAPE, ABSENT), "gpu: 2 of 4 nodes in 2 partitions, 1 of the others computes shapes"),
+        (
+            (TAKEN, OTHER, LEFT, SHAPE, ABSENT),
+            "gpu: 2 of 4 nodes in 2 partitions, 1 of the others computes shapes",
+        ),
         ((SHAPE, SHAPE, LEFT), "gpu: 0 of 3 nodes, 2 of the others compute shapes"),
         ((), "gpu: 0 of 0 nodes"),
     ],
@@ -36,9 +39,20 @@ def test_a_model_that_does_not_compile() -> None:
 
 def test_the_kinds_of_nodes() -> None:
     found = Placement("gpu", (TAKEN, OTHER, LEFT, SHAPE, ABSENT))
-    assert (found.taken, found.left, found.shapes, found.absent) == ((TAKEN, OTHER), (LEFT,), (SHAPE,), (ABSENT,))
+    assert (found.taken, found.left, found.shapes, found.absent) == (
+        (TAKEN, OTHER),
+        (LEFT,),
+        (SHAPE,),
+        (ABSENT,),
+    )
     told = json.loads(json.dumps(found.to_json()))
-    assert (told["taken"], told["left"], told["shapes"], told["absent"], told["partitions"]) == (2, 1, 1, 1, 2)
+    assert (told["taken"], told["left"], told["shapes"], told["absent"], told["partitions"]) == (
+        2,
+        1,
+        1,
+        1,
+        2,
+    )
     assert told["nodes"][2].pop("reason") == "no kernel"
     assert (
         told["nodes"][2] | {"name": "c", "op_type": "Erf", "provider": "CPU", "partition": -1, "is_taken": False}

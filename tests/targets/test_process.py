@@ -35,11 +35,20 @@ def test_a_provider_that_onnxruntime_lacks() -> None:
 def test_a_library_that_ends_the_process(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_package("qnn", CRASH, tmp_path, monkeypatch)
     answer, log = ask(Question(kind, "qnn", model=DATA), 60)  # type: ignore[arg-type]
-    assert (answer.error, answer.parts, log) == ("the process of the provider ended by SIGSEGV", (), [])
+    assert (answer.error, answer.parts, log) == (
+        "the process of the provider ended by SIGSEGV",
+        (),
+        [],
+    )
 
 
 def test_a_library_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_package("qnn", "import time\n\ndef get_library_path():\n    time.sleep(600)\n", tmp_path, monkeypatch)
+    fake_package(
+        "qnn",
+        "import time\n\ndef get_library_path():\n    time.sleep(600)\n",
+        tmp_path,
+        monkeypatch,
+    )
     with pytest.raises(PlacementError, match=r"^qnn: there was no answer within 0\.1 s$"):
         ask(Question("devices", "qnn"), 0.1)
 

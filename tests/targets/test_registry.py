@@ -6,7 +6,18 @@ from xoptim.validate.plugins import PLUGINS
 
 def test_targets_by_name() -> None:
     names = [each.name for each in targets.all()]
-    assert names == ["cpu", "cuda", "openvino", "webgpu", "qnn", "tensorrt", "onnx", "webnn", "coreml", "nnapi"]
+    assert names == [
+        "cpu",
+        "cuda",
+        "openvino",
+        "webgpu",
+        "qnn",
+        "tensorrt",
+        "onnx",
+        "webnn",
+        "coreml",
+        "nnapi",
+    ]
     assert all(targets.named(name.upper()).name == name for name in names)
 
 

@@ -296,7 +296,7 @@ class Optimizer:
         self.model = model
         self.options = options
         self.rewrites = options.selected(model.assumptions)
-        self._target = options.opset if lowers(model, options.opset) else None
+        self._target = options.opset if isinstance(options.opset, int) and lowers(model, options.opset) else None
         if self._target is not None:
             # Others would write operators that must then be taken apart again.
             self.rewrites = [each for each in self.rewrites if _fits(each, self._target)]

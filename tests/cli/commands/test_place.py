@@ -143,7 +143,10 @@ def test_all_targets_in_a_table(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> 
 def test_several_targets_as_json(xopt: Xopt) -> None:
     write(MIXED, domains={"com.microsoft": 1})
     found = xopt("place", "model.onnx", "--target", "onnx", "--target", "webnn", "--target", "onnx", "--json").json
-    assert [(each["target"], each["source"], each["taken"]) for each in found] == [("onnx", "table", 2), ("webnn", "table", 0)]
+    assert [(each["target"], each["source"], each["taken"]) for each in found] == [
+        ("onnx", "table", 2),
+        ("webnn", "table", 0),
+    ]
     assert found[0]["nodes"][0]["reason"] == "com.microsoft::Gelu is not an operator of the standard"
 
 
@@ -160,8 +163,14 @@ def test_sizes_are_written_first(xopt: Xopt) -> None:
     [
         (("--target", "webgqu"), "there is no target 'webgqu'; did you mean 'webgpu'?"),
         (("--target", "cpu", "-v", "--json"), "--verbose has no effect with --json"),
-        (("--target", "cpu", "--software-device"), "--software-device has no effect without --target webgpu"),
-        (("--target", "onnx", "--bisect"), "--bisect has no effect with targets that a table answers"),
+        (
+            ("--target", "cpu", "--software-device"),
+            "--software-device has no effect without --target webgpu",
+        ),
+        (
+            ("--target", "onnx", "--bisect"),
+            "--bisect has no effect with targets that a table answers",
+        ),
         (("--max-left", "-1"), "-1"),
         (("--fix", "batch"), "--fix 'batch': write it as NAME=SIZE"),
     ],
