@@ -11,7 +11,7 @@ _MOST = 64
 class LowerTilePattern(_Lowering):
     """Tile(x, repeats) → Concat(x, x, ...) for each axis, Expand(x) where axes have length 1
 
-    What: writes the copies one behind the other.
+    What: writes the copies one after the other.
     Why: several providers have no kernel of Tile.
     Refuses when:
     1. the repeats are not constants, one is 0 or above 64, or the rank is unknown.
