@@ -45,9 +45,10 @@ class LowerOperatorSet(Step):
 
     title = "lower_operator_set"
 
-    def __init__(self, target: int, settle: ModelPass) -> None:
+    def __init__(self, target: int, settle: ModelPass, rewriting: ModelPass) -> None:
         self.target = target
         self.settle = settle  # folds constants, which attributes must be
+        self.rewriting = rewriting  # simplifies what was written
 
     def run_in(self, model: Model, state: State) -> int:
         """Lower the model; returns the number of changes.
@@ -69,7 +70,10 @@ class LowerOperatorSet(Step):
         error = found.error()
         if error is not None:
             raise error
-        return total + carry_out(model, found.plan)
+        total += carry_out(model, found.plan)
+        if total:
+            run_passes([self.rewriting], model, state)
+        return total
 
 
 def _write_simpler(node: Node, state: State, index: PatternIndex) -> bool:

@@ -322,13 +322,14 @@ class Optimizer:
         others = [rewrite for rewrite in self.rewrites if rewrite.phase != _LOWER]
         folding = _wanted((DropUnreadResults(), unused), (self.folding, options.constant_folding), (MergeInitializers(), merge))
         settle = Settle(folding, _wanted((MergeNodes(), merge)))
+        rewriting = Rewriting(others, cleaning, settle)
         return _wanted(
             (self.guards[0], True),
             (self._raising, options.opset is not None and self._target is None),
-            (Rewriting(others, cleaning, settle), True),
+            (rewriting, True),
+            *self._lowering(settle, rewriting),
             # Apart from the others, which would write again what lowerings take apart.
             (Rewriting(lowerings, cleaning, settle), bool(lowerings)),
-            *self._lowering(settle),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
             (self._after, options.outline),
@@ -339,9 +340,8 @@ class Optimizer:
             (NoteAssumptions(), True),
         )
 
-    def _lowering(self, settle: Settle) -> list[tuple[ModelPass, bool]]:
-        target = self._target
-        return [] if target is None else [(LowerOperatorSet(target, settle), True)]
+    def _lowering(self, *again: Step) -> list[tuple[ModelPass, bool]]:
+        return [] if self._target is None else [(LowerOperatorSet(self._target, *again), True)]
 
     def run(self) -> list[dict[str, Any]]:
         """Optimize the model; returns the rows of statistics.

@@ -52,6 +52,7 @@ _ONLY_LOST: Final = frozenset(
     )
 )
 """Steps in which an operator lost types or attributes, or its name; the rest is valid before."""
+_ABSENT: Final = "the set does not have it, and no simpler operators for this call are known"
 _ONE_PER_AXIS: Final = ("dilations", "strides")
 """Attributes without a default that mean nothing where all numbers are 1."""
 
@@ -67,7 +68,7 @@ def judge_lowering(op_type: str, version: int) -> Judgement:
     if step in LOWERINGS:
         return Judgement(LOWERINGS[step])
     if version == versions(op_type)[0]:
-        return Judgement(refusal=f"operator set {version - 1} has no {op_type}")
+        return Judgement(refusal=_ABSENT)
     reason = _NOT_LOWERED.get(step) or REFUSED.get(step, "")
     if reason:
         return Judgement(refusal=reason)
