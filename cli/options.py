@@ -186,5 +186,5 @@ def providers_option(text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu
 
 def opset_option() -> Any:
     """The option ``--opset``."""
-    text = "Raise MODEL to this operator set of ONNX first: a number, or `newest`."
+    text = "Raise or lower MODEL to this operator set of ONNX: a number, or `newest`."
     return option(text, type=_operator_set, metavar="N|newest")

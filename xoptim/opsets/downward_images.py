@@ -124,7 +124,7 @@ def scales_attribute(call: Call) -> None:
     """Upsample 9: the scales are an operand."""
     scales = call.value(1)
     if scales is None:
-        raise Refused("its scales are only known when the model runs")
+        raise Refused("its operand scales must be constant there, and is computed")
     call.attributes["scales"] = [float(each) for each in scales]
     del call.inputs[1:]
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 
 import onnx
@@ -185,16 +186,24 @@ class Lowering:
     # the reason for each node that is refused, with words that say where it is
     refused: dict[Node, tuple[str, Refused]] = field(default_factory=dict)
 
-    def error(self) -> ModelError | None:
-        """The error for the first node that is refused, ``None`` when there is none."""
+    def error(self, origins: Mapping[Node, str] = MappingProxyType({})) -> ModelError | None:
+        """The error for the first node that is refused, ``None`` when there is none.
+
+        ``origins`` are the nodes of the model, in words, for which others were written.
+        """
         for node, (place, refusal) in self.refused.items():
-            subject = f"{label(node)}{place}"
-            return ModelError(f"{subject} cannot be lowered to operator set {self.plan.target}: {refusal}")
+            written = f", which is written for {origins[node]}," if node in origins else ""
+            subject = f"{label(node)}{place}{written}"
+            target = self.plan.target
+            return ModelError(f"{subject} cannot be lowered to operator set {target}: {refusal}")
         return None
 
 
 def check_target(model: Model, target: int) -> None:
     """Raise `ModelError` unless a model may be lowered to an operator set, whatever its nodes."""
+    present = model.opsets.get("", 0)
+    if target > present:
+        raise ModelError(f"the model has operator set {present}, which is older than {target}")
     if target < OLDEST:
         raise ModelError(f"models are lowered to operator set {OLDEST} or newer, not to {target}")
     if model.shell.training_info:
