@@ -203,5 +203,5 @@ def target_option() -> Any:
 
 def opset_option() -> Any:
     """The option ``--opset``."""
-    text = "Raise MODEL to this operator set of ONNX first: a number, or `newest`."
+    text = "Raise or lower MODEL to this operator set of ONNX: a number, or `newest`."
     return option(text, type=_operator_set, metavar="N|newest")

@@ -1,5 +1,6 @@
 """Lower a model to an older operator set: the last rewriting of an optimization."""
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
@@ -9,24 +10,24 @@ from xoptim.engine.index import PatternIndex, index_of
 from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
 from xoptim.facts.errors import RewriteError
-from xoptim.graph.model import Model
+from xoptim.graph.model import Model, watching
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Step
 from xoptim.opsets.bodies import calls_of_body
 from xoptim.opsets.call import Refused
 from xoptim.opsets.lowering import check_target, plan_lowering
-from xoptim.opsets.plan import carry_out, replace_by_calls
+from xoptim.opsets.plan import carry_out, label, replace_by_calls
 
 _DEPTH: Final = 8
 """Times that what replaced an operator is replaced again; functions of ONNX nest less deep."""
 
 
-def lowers(model: Model, target: int | str | None) -> bool:
-    """Whether an operator set is older than the one of a model or of one of its functions."""
+def older_set(model: Model, target: object) -> int | None:
+    """The operator set to lower a model to, ``None`` when ``target`` is none older than its own."""
     if not isinstance(target, int) or isinstance(target, bool):
-        return False
-    return target < model.opsets.get("", 0)
+        return None
+    return target if target < model.opsets.get("", 0) else None
 
 
 @cache
@@ -45,9 +46,10 @@ class LowerOperatorSet(Step):
 
     title = "lower_operator_set"
 
-    def __init__(self, target: int, settle: ModelPass) -> None:
+    def __init__(self, target: int, settle: ModelPass, rewriting: ModelPass) -> None:
         self.target = target
         self.settle = settle  # folds constants, which attributes must be
+        self.rewriting = rewriting  # simplifies what was written
 
     def run_in(self, model: Model, state: State) -> int:
         """Lower the model; returns the number of changes.
@@ -55,25 +57,40 @@ class LowerOperatorSet(Step):
         Raises `ModelError` when a node cannot be expressed. Do not use the model then.
         """
         check_target(model, self.target)
-        index = index_of(_simpler_forms(), ())
-        total = 0
+        total, origins = 0, dict[Node, str]()
         for _ in range(_DEPTH):
             found = plan_lowering(model, self.target)
-            if not found.refused:
-                break
-            written = sum(_write_simpler(node, state, index) for node in found.refused)
+            written = self._write_simpler(found.refused, model, state, origins)
             if not written:
                 break
             total += written + run_passes([self.settle], model, state)
         found = plan_lowering(model, self.target)
-        error = found.error()
+        error = found.error(origins)
         if error is not None:
             raise error
-        return total + carry_out(model, found.plan)
+        total += carry_out(model, found.plan)
+        if total:
+            run_passes([self.rewriting], model, state)
+        return total
+
+    def _write_simpler(self, nodes: Iterable[Node], model: Model, state: State, origins: dict[Node, str]) -> int:
+        """Write nodes with simpler operators where that is possible; returns their number.
+
+        ``origins`` are the nodes of the model, in words, for which others were written.
+        """
+        index = index_of(_simpler_forms(), ())
+        count = 0
+        for node in nodes:
+            with watching(model) as changes:
+                is_written = _is_written(node, state, index)
+            origin = origins.get(node) or label(node)
+            origins.update(dict.fromkeys(changes.added_nodes, origin))
+            count += is_written
+        return count
 
 
-def _write_simpler(node: Node, state: State, index: PatternIndex) -> bool:
-    """Write a node with simpler operators of its own set, if that is possible."""
+def _is_written(node: Node, state: State, index: PatternIndex) -> bool:
+    """Write a node with simpler operators of its own set; whether that is possible."""
     graph = node.graph
     if graph is None:
         return False

@@ -9,7 +9,7 @@ from xoptim.catalogue.selection import Item, select
 from xoptim.engine.engine import Applier, Engine
 from xoptim.engine.events import Statistics, show_log
 from xoptim.engine.index import PatternIndex, index_of
-from xoptim.engine.lowering import LowerOperatorSet, lowers
+from xoptim.engine.lowering import LowerOperatorSet, older_set
 from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
@@ -21,6 +21,7 @@ from xoptim.graph.node import Node
 from xoptim.match.making import checked
 from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import PHASES, ModelPass, Rewrite, Step
+from xoptim.opsets.lowering import check_target
 from xoptim.opsets.newest import RaiseOperatorSet
 from xoptim.passes.cleanup import (
     DropUnreadResults,
@@ -296,7 +297,7 @@ class Optimizer:
         self.model = model
         self.options = options
         self.rewrites = options.selected(model.assumptions)
-        self._target = options.opset if isinstance(options.opset, int) and lowers(model, options.opset) else None
+        self._target = older_set(model, options.opset)
         if self._target is not None:
             # Others would write operators that must then be taken apart again.
             self.rewrites = [each for each in self.rewrites if _fits(each, self._target)]
@@ -305,7 +306,7 @@ class Optimizer:
         self.state.events.subscribe(self.statistics, Statistics.kinds)
         if any(True for _ in options.with_verbosity(1, self.rewrites)):
             show_log()
-        self._raising = RaiseOperatorSet(None if self._target else options.opset, options.provider)
+        self._raising = RaiseOperatorSet(options.opset if self._target is None else None, options.provider)
         self.folding = FoldConstants(growth_of(model, options.max_growth), self.state.events.send)
         self.outlining = Outline()
         self.dropping = DropUnusedInputs()
@@ -322,13 +323,14 @@ class Optimizer:
         others = [rewrite for rewrite in self.rewrites if rewrite.phase != _LOWER]
         folding = _wanted((DropUnreadResults(), unused), (self.folding, options.constant_folding), (MergeInitializers(), merge))
         settle = Settle(folding, _wanted((MergeNodes(), merge)))
+        rewriting = Rewriting(others, cleaning, settle)
         return _wanted(
             (self.guards[0], True),
             (self._raising, options.opset is not None and self._target is None),
-            (Rewriting(others, cleaning, settle), True),
+            (rewriting, True),
+            *self._lowering(settle, rewriting),
             # Apart from the others, which would write again what lowerings take apart.
             (Rewriting(lowerings, cleaning, settle), bool(lowerings)),
-            *self._lowering(settle),
             (RemoveInitializers(), unused),
             (WriteExpanded(growth, self.state.events.send), True),
             (self._after, options.outline),
@@ -339,9 +341,8 @@ class Optimizer:
             (NoteAssumptions(), True),
         )
 
-    def _lowering(self, settle: Settle) -> list[tuple[ModelPass, bool]]:
-        target = self._target
-        return [] if target is None else [(LowerOperatorSet(target, settle), True)]
+    def _lowering(self, *again: Step) -> list[tuple[ModelPass, bool]]:
+        return [] if self._target is None else [(LowerOperatorSet(self._target, *again), True)]
 
     def run(self) -> list[dict[str, Any]]:
         """Optimize the model; returns the rows of statistics.
@@ -352,6 +353,8 @@ class Optimizer:
             BudgetError: when patterns undo each other, or remove a result that must stay (``PATTERNNOREMOVE``).
         """
         check_imports(self.model)
+        if self._target is not None:
+            check_target(self.model, self._target)
         self.model.listeners.append(self.state.worklist)
         try:
             with collection_paused():

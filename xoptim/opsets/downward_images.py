@@ -26,6 +26,27 @@ def region_pixels(call: Call) -> None:
         raise Refused("its regions are shifted by half a pixel (coordinate_transformation_mode)")
 
 
+def whole_windows(call: Call) -> None:
+    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins behind the end is left out.
+
+    Before, the text has it, and kernels differ. A window of ``kernel`` pixels begins in the image or
+    in the padding before it, if ``pad`` pixels are behind the end, wherever
+    ``pad + stride <= kernel``.
+    """
+    if not call.get("ceil_mode") or call.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+        return
+    kernel = call.get("kernel_shape")
+    ones, zeros = [1] * len(kernel), [0] * 2 * len(kernel)
+    strides, dilations = call.get("strides") or ones, call.get("dilations") or ones
+    pads = (call.get("pads") or zeros)[len(kernel) :]
+    if all(
+        pad + stride <= (size - 1) * dilation + 1
+        for pad, stride, size, dilation in zip(pads, strides, kernel, dilations, strict=True)
+    ):
+        return
+    raise Refused("its last window may begin behind the end (ceil_mode), and would count there")
+
+
 def all_axes(call: Call) -> None:
     """Resize 18: it may name the axes to resize, smooth, and keep the ratio of the axes."""
     if call.take("antialias"):
@@ -103,12 +124,14 @@ def scales_attribute(call: Call) -> None:
     """Upsample 9: the scales are an operand."""
     scales = call.value(1)
     if scales is None:
-        raise Refused("its scales are only known when the model runs")
+        raise Refused("its operand scales must be constant there, and is computed")
     call.attributes["scales"] = [float(each) for each in scales]
     del call.inputs[1:]
 
 
 LOWERED_IMAGES: Final[dict[tuple[str, int], Adapter]] = {
+    ("AveragePool", 22): whole_windows,
+    ("MaxPool", 22): whole_windows,
     ("GridSample", 20): sample_modes,
     ("RoiAlign", 16): region_pixels,
     ("Resize", 19): no_value("coordinate_transformation_mode", "half_pixel_symmetric"),

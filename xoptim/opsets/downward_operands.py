@@ -23,7 +23,7 @@ def constant_operand(call: Call, place: int, name: str) -> np.ndarray:
     """The value of an operand, of rank 1. Raises `Refused` when it is only known at run time."""
     value = call.value(place)
     if value is None:
-        raise Refused(f"its {name} must be constant there, and is only known when the model runs")
+        raise Refused(f"its operand {name} must be constant there, and is computed")
     return np.ravel(value)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 
 import onnx
@@ -52,6 +53,7 @@ _ONLY_LOST: Final = frozenset(
     )
 )
 """Steps in which an operator lost types or attributes, or its name; the rest is valid before."""
+_ABSENT: Final = "the set does not have it, and no simpler operators for this call are known"
 _ONE_PER_AXIS: Final = ("dilations", "strides")
 """Attributes without a default that mean nothing where all numbers are 1."""
 
@@ -67,7 +69,7 @@ def judge_lowering(op_type: str, version: int) -> Judgement:
     if step in LOWERINGS:
         return Judgement(LOWERINGS[step])
     if version == versions(op_type)[0]:
-        return Judgement(refusal=f"operator set {version - 1} has no {op_type}")
+        return Judgement(refusal=_ABSENT)
     reason = _NOT_LOWERED.get(step) or REFUSED.get(step, "")
     if reason:
         return Judgement(refusal=reason)
@@ -184,16 +186,24 @@ class Lowering:
     # the reason for each node that is refused, with words that say where it is
     refused: dict[Node, tuple[str, Refused]] = field(default_factory=dict)
 
-    def error(self) -> ModelError | None:
-        """The error for the first node that is refused, ``None`` when there is none."""
+    def error(self, origins: Mapping[Node, str] = MappingProxyType({})) -> ModelError | None:
+        """The error for the first node that is refused, ``None`` when there is none.
+
+        ``origins`` are the nodes of the model, in words, for which others were written.
+        """
         for node, (place, refusal) in self.refused.items():
-            subject = f"{label(node)}{place}"
-            return ModelError(f"{subject} cannot be lowered to operator set {self.plan.target}: {refusal}")
+            written = f", which is written for {origins[node]}," if node in origins else ""
+            subject = f"{label(node)}{place}{written}"
+            target = self.plan.target
+            return ModelError(f"{subject} cannot be lowered to operator set {target}: {refusal}")
         return None
 
 
 def check_target(model: Model, target: int) -> None:
     """Raise `ModelError` unless a model may be lowered to an operator set, whatever its nodes."""
+    present = model.opsets.get("", 0)
+    if target > present:
+        raise ModelError(f"the model has operator set {present}, which is older than {target}")
     if target < OLDEST:
         raise ModelError(f"models are lowered to operator set {OLDEST} or newer, not to {target}")
     if model.shell.training_info:

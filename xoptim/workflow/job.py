@@ -286,7 +286,8 @@ def _own_bytes(given: Given) -> int:
 
 
 def _hints(proof: Proof, options: OptimizationOptions, checks: ValidationOptions) -> list[OpsetHint | OptionHint]:
-    newer = opset_hint(proof.proto, options, proof.base_dir)
+    is_lowered = proof.builder.model.opsets.get("", 0) < proof.opset_before
+    newer = None if is_lowered else opset_hint(proof.proto, options, proof.base_dir)
     sizes = next((run.dims for report in proof.reports for run in report.runs), {})
     others = option_hints(proof.proto, options, sizes, proof.base_dir, checks)
     found: list[OpsetHint | OptionHint] = [*([] if newer is None else [newer]), *others]
