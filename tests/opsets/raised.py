@@ -57,3 +57,10 @@ def reason(text: str, opset: int, target: int, **options: Any) -> str:
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
     """Random numbers of 32 bits."""
     return np.random.default_rng(seed).standard_normal(shape).astype(F32)
+
+
+def raise_again(proto: onnx.ModelProto, target: int) -> onnx.ModelProto:
+    """A raised copy of a model."""
+    model = load_model(proto)
+    raise_model(model, target)
+    return export_model(model)

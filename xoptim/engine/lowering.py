@@ -16,7 +16,7 @@ from xoptim.match.pattern import PatternOptimization
 from xoptim.match.rewrite import ModelPass, Step
 from xoptim.opsets.bodies import calls_of_body
 from xoptim.opsets.call import Refused
-from xoptim.opsets.lowering import check_target, plan_lowering
+from xoptim.opsets.lowering import Told, check_target, plan_lowering
 from xoptim.opsets.plan import carry_out, label, replace_by_calls
 
 _DEPTH: Final = 8
@@ -57,15 +57,15 @@ class LowerOperatorSet(Step):
         Raises `ModelError` when a node cannot be expressed. Do not use the model then.
         """
         check_target(model, self.target)
-        total, origins = 0, dict[Node, str]()
+        total, told = 0, dict[Node, Told]()
         for _ in range(_DEPTH):
             found = plan_lowering(model, self.target)
-            written = self._write_simpler(found.refused, model, state, origins)
+            written = self._write_simpler(found.refused, model, state, told)
             if not written:
                 break
             total += written + run_passes([self.settle], model, state)
         found = plan_lowering(model, self.target)
-        error = found.error(origins)
+        error = found.error(told)
         if error is not None:
             raise error
         total += carry_out(model, found.plan)
@@ -73,34 +73,38 @@ class LowerOperatorSet(Step):
             run_passes([self.rewriting], model, state)
         return total
 
-    def _write_simpler(self, nodes: Iterable[Node], model: Model, state: State, origins: dict[Node, str]) -> int:
+    def _write_simpler(self, nodes: Iterable[Node], model: Model, state: State, told: dict[Node, Told]) -> int:
         """Write nodes with simpler operators where that is possible; returns their number.
 
-        ``origins`` are the nodes of the model, in words, for which others were written.
+        Notes what new nodes were written for, and why others were not written.
         """
         index = index_of(_simpler_forms(), ())
         count = 0
         for node in nodes:
+            origin = told.get(node, Told()).origin
             with watching(model) as changes:
-                is_written = _is_written(node, state, index)
-            origin = origins.get(node) or label(node)
-            origins.update(dict.fromkeys(changes.added_nodes, origin))
-            count += is_written
+                reason = _write_one(node, state, index)
+            if reason:
+                told[node] = Told(origin, reason)
+                continue
+            made = Told(origin or label(node))
+            told.update(dict.fromkeys(changes.added_nodes, made))
+            count += 1
         return count
 
 
-def _is_written(node: Node, state: State, index: PatternIndex) -> bool:
-    """Write a node with simpler operators of its own set; whether that is possible."""
+def _write_one(node: Node, state: State, index: PatternIndex) -> str:
+    """Write a node with simpler operators of its own set; returns why it was not, if it was not."""
     graph = node.graph
     if graph is None:
-        return False
+        return "it was removed"
     applier, opset = Applier(graph, state), graph.opsets.get("", 0)
     for number in index.candidates(graph, {node: 0}):
         pattern = index.patterns[number]
         if state.is_usable(pattern, opset) and applier.apply_at(pattern, node):
-            return True
+            return ""
     try:
         replace_by_calls(node, calls_of_body(node))
-    except (Refused, RewriteError):
-        return False
-    return True
+    except (Refused, RewriteError) as error:
+        return str(error)
+    return ""

@@ -45,14 +45,15 @@ def last_axis(call: Call) -> None:
     Where one of those is longer than 1, the axis is moved to the end and back.
     """
     axis, shape = call.get("axis"), call.info().shape
-    call.attributes["axis"] = -1
-    if axis == -1:
-        return
     if shape is None:
-        raise Refused("the rank is unknown, and its axis may not be the last one")
+        if axis != -1:
+            raise Refused("the rank is unknown, and its axis may not be the last one")
+        call.attributes["axis"] = -1
+        return
     axis %= max(len(shape), 1)
-    if all(size == 1 for size in shape[axis + 1 :]):
-        call.attributes["axis"] = axis
+    is_last = all(size == 1 for size in shape[axis + 1 :])
+    call.attributes["axis"] = axis if is_last else len(shape) - 1
+    if is_last:
         return
     order = list(range(len(shape)))
     order[axis], order[-1] = order[-1], order[axis]

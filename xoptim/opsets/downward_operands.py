@@ -10,11 +10,17 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
+from xoptim.facts.dtypes import numpy_dtype
 from xoptim.facts.shapes import REDUCTIONS
 from xoptim.opsets.call import Adapter, Call, Refused
 
 _BROADCAST_SINCE: Final = 8
 """Operator set since which Max and Min broadcast their operands."""
+_ENDS: Final = {
+    TensorProto.FLOAT: (None, None),
+    TensorProto.FLOAT16: (float(np.finfo(np.float16).min), float(np.finfo(np.float16).max)),
+}
+"""The bounds of Clip that are not given, by element type; ``None`` for the defaults of attributes."""
 _COPYING: Final = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
 """Reductions that give the operand back where no axis is reduced."""
 
@@ -95,7 +101,8 @@ def positive_axes(name: str, further: int = 0) -> Adapter:
             rank += len(axes) if further < 0 else further
         found = counted_from_start(axes, rank)
         if found != axes:
-            call.attributes[name] = found if isinstance(value, list) else found[0]
+            # The inference of shapes of the older sets expects them in order.
+            call.attributes[name] = sorted(found) if isinstance(value, list) else found[0]
 
     return adapt
 
@@ -105,20 +112,23 @@ def clip_attributes(call: Call) -> None:
     bounds = call.value(1), call.value(2)
     is_constant = all(bounds[i] is not None or not call.has_input(i + 1) for i in (0, 1))
     if is_constant and all(value is None or _is_short(value) for value in bounds):
-        lowest, highest = bounds
-        # An absent attribute is the end of the type, beyond which infinite numbers are.
-        call.attributes["min"] = -np.inf if lowest is None else float(lowest.item())
-        call.attributes["max"] = np.inf if highest is None else float(highest.item())
+        ends = _ENDS.get(call.info().dtype, (-np.inf, np.inf))
+        for name, value, end in zip(("min", "max"), bounds, ends, strict=True):
+            if value is not None or end is not None:
+                call.attributes[name] = end if value is None else float(value.item())
         del call.inputs[1:]
         return
     if call.scratch.target < _BROADCAST_SINCE:
-        raise Refused("a bound is only known when the model runs")
+        raise Refused("a bound is computed")
+    if call.info().dtype not in _ENDS and call.info().dtype != TensorProto.DOUBLE:
+        raise Refused("a bound is computed, of a type that is unknown or no floating-point number")
+    dtype = numpy_dtype(call.info().dtype)
+    limits = np.finfo(dtype)
     x, lower, upper = (*call.inputs, "", "")[:3]
-    if not upper:
-        call.op_type, call.inputs = "Max", [x, lower]
-        return
-    raised = call.make("Max", [x, lower]) if lower else x
-    call.op_type, call.inputs = "Min", [raised, upper]
+    # A bound that is left out is the end of the type: infinite numbers become finite.
+    lower = lower or call.constant(limits.min, dtype, "min")
+    upper = upper or call.constant(limits.max, dtype, "max")
+    call.op_type, call.inputs = "Min", [call.make("Max", [x, lower]), upper]
 
 
 def _is_short(value: np.ndarray) -> bool:

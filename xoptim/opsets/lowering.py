@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import onnx
 
@@ -53,7 +53,7 @@ _ONLY_LOST: Final = frozenset(
     )
 )
 """Steps in which an operator lost types or attributes, or its name; the rest is valid before."""
-_ABSENT: Final = "the set does not have it, and no simpler operators for this call are known"
+_ABSENT: Final = "the set does not have it"
 _ONE_PER_AXIS: Final = ("dilations", "strides")
 """Attributes without a default that mean nothing where all numbers are 1."""
 
@@ -178,6 +178,13 @@ def _type_text(info: Info) -> str:
     return f"tensor({type_name(info.dtype)})"
 
 
+class Told(NamedTuple):
+    """What is known about a node beside its call."""
+
+    origin: str = ""  # the node of the model for which it was written, in words
+    reason: str = ""  # why no simpler operators were written
+
+
 @dataclass(slots=True)
 class Lowering:
     """A plan for an older operator set, and the nodes that cannot be expressed in it."""
@@ -186,16 +193,19 @@ class Lowering:
     # the reason for each node that is refused, with words that say where it is
     refused: dict[Node, tuple[str, Refused]] = field(default_factory=dict)
 
-    def error(self, origins: Mapping[Node, str] = MappingProxyType({})) -> ModelError | None:
+    def error(self, told: Mapping[Node, Told] = MappingProxyType({})) -> ModelError | None:
         """The error for the first node that is refused, ``None`` when there is none.
 
-        ``origins`` are the nodes of the model, in words, for which others were written.
+        ``told`` has more about some nodes.
         """
         for node, (place, refusal) in self.refused.items():
-            written = f", which is written for {origins[node]}," if node in origins else ""
+            known = told.get(node, Told())
+            written = f", which is written for {known.origin}," if known.origin else ""
             subject = f"{label(node)}{place}{written}"
+            reasons = dict.fromkeys(filter(None, (str(refusal), known.reason)))
             target = self.plan.target
-            return ModelError(f"{subject} cannot be lowered to operator set {target}: {refusal}")
+            text = f"{subject} cannot be lowered to operator set {target}: {', and '.join(reasons)}"
+            return ModelError(text)
         return None
 
 

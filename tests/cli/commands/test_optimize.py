@@ -423,7 +423,7 @@ def test_the_newest_operator_set(xopt: Xopt) -> None:
 @pytest.mark.parametrize(
     ("opset", "expected"),
     [
-        ("8", "the model has operator set 9, which is newer than 8; models are only raised"),
+        ("6", "models are lowered to operator set 7 or newer, not to 6"),
         ("1000", "there is no operator set 1000"),
         ("old", "'old' is neither a number nor `newest`"),
     ],
@@ -433,6 +433,24 @@ def test_operator_sets_to_which_a_model_cannot_be_raised(xopt: Xopt, opset: str,
     said = xopt("model.onnx", "--opset", opset)
     assert said.code == 2
     assert expected in said.err
+    assert said.err.count("\n") == 1
+    assert files() == {"model.onnx"}
+
+
+def test_an_older_operator_set(xopt: Xopt) -> None:
+    write("agraph (float[n,4] x) => (float[n,4] y) { y = Gelu (x) }", opset=20)
+    said = xopt("model.onnx", "--opset", "17")
+    assert said.code == 0
+    assert "20 → 17" in said.out
+    assert "--opset" not in said.out, "no hint to raise what was lowered"
+    assert opset_of("model.opt.onnx") == 17
+
+
+def test_a_node_that_cannot_be_lowered(xopt: Xopt) -> None:
+    write("agraph (float[n] x) => (int32[n] y) { [bits] y = BitCast <to = 6> (x) }", opset=26)
+    said = xopt("model.onnx", "--opset", "17")
+    assert said.code == 2
+    assert "node 'bits' (BitCast) cannot be lowered to operator set 17: the set does not have it" in said.err
     assert said.err.count("\n") == 1
     assert files() == {"model.onnx"}
 
