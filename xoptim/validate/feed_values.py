@@ -292,11 +292,13 @@ def _arranged(numbers: np.ndarray, style: Style) -> np.ndarray:
     if not numbers.ndim:
         return numbers
     if style.numbers == "sorted":
-        return np.sort(numbers, axis=-1)
+        ascending: np.ndarray = np.sort(numbers, axis=-1)
+        return ascending
     columns = numbers.shape[-1]
     rows = numbers.size // max(1, columns)
-    found = np.arange(rows)[:, None] % max(1, columns) == np.arange(columns)
-    return found.reshape(numbers.shape).astype(np.float64)
+    places = np.arange(rows)[:, None] % max(1, columns)
+    found: np.ndarray = (places == np.arange(columns)).reshape(numbers.shape)
+    return np.asarray(found.astype(np.float64))
 
 
 def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
