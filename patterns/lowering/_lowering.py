@@ -1,9 +1,10 @@
 """The base of the phase ``lower``, and how its patterns compute in 32-bit floats."""
 
-from typing import Final
+from typing import ClassVar, Final
 
 from onnx import TensorProto
 
+from xoptim.facts.dtypes import Exactness
 from xoptim.match import EasyPatternOptimization, PatternRewriter
 
 HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -18,7 +19,7 @@ class _Lowering(EasyPatternOptimization):
     """
 
     phase = "lower"
-    exactness = "rounding"
+    exactness: ClassVar[Exactness] = "rounding"
 
 
 def widened(g: PatternRewriter, x: str, dtype: int) -> str:
