@@ -52,7 +52,7 @@ def scores_of(g: PatternRewriter, q: str, k: str, scale: float) -> str:
 
 
 def capped(g: PatternRewriter, scores: str, cap: float) -> str:
-    """The scores between -cap and cap; 0 is no limit."""
+    """The scores between -cap and cap; 0 limits nothing."""
     return g.op.Mul(g.op.Tanh(g.op.Div(scores, cap)), cap) if cap else scores
 
 
@@ -64,7 +64,7 @@ def weights_of(g: PatternRewriter, scores: str, mask: Masked, dtype: int) -> str
 
 
 def earlier(g: PatternRewriter, q: str, k: str, past: str) -> str:
-    """Whether a key is no later than a query, (queries, keys); ``past``: keys that come before the first query."""
+    """Whether a key is at or before a query, (queries, keys); ``past``: keys that come before the first query."""
     first = _length(g, past) if past else 0
     last = g.op.Add(_scalar(g, first), _scalar(g, _length(g, q)))
     rows = g.op.Range(_scalar(g, first), last, _scalar(g, 1))
@@ -86,7 +86,7 @@ def _scalar(g: PatternRewriter, count: int | str) -> str:
 
 
 def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: bool) -> Masked:
-    """The numbers to add to the scores for a mask, of Booleans or numbers, and for the keys no later than a query.
+    """The numbers to add to the scores for a mask, of Booleans or numbers, and for the keys at or before a query.
 
     The operator gives 0 for a query without any key, where the formula gives NaN, or the mean. ``is_safe``: there is none.
     """

@@ -1,9 +1,12 @@
 """Lowerings run after all other patterns, which would write again what they take apart."""
 
+import pytest
 from onnx import parser
 
 import xoptim
-from xoptim import select
+from xoptim import installed_patterns, select
+from xoptim.facts.errors import BudgetError
+from xoptim.testing.variant import all_nodes, parse
 
 _LAYER = (
     '<ir_version: 8, opset_import: ["": 18]> agraph (float[a,4] x, float[4] k, float[4] c) => (float[a,4] y) '
@@ -36,3 +39,34 @@ def test_what_is_fused_first_is_lowered_then() -> None:
     )
     assert _operators("default", formula) == ["LayerNormalization"]
     assert "LayerNormalization" not in _operators("default+LowerLayerNormalization", formula)
+
+
+_FUSED = {
+    *(("", "Attention"), ("com.microsoft", "MultiHeadAttention"), ("", "RotaryEmbedding"), ("", "LayerNormalization")),
+    *(("", "RMSNormalization"), ("", "SimplifiedLayerNormalization"), ("com.microsoft", "SkipLayerNormalization")),
+    *(("com.microsoft", "SkipSimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "Gelu")),
+    *(("com.microsoft", "Gelu"), ("com.microsoft", "BiasGelu"), ("com.microsoft", "FastGelu")),
+    *(("com.microsoft", "QuickGelu"), ("", "HardSigmoid"), ("", "Softplus"), ("", "Softsign"), ("", "ThresholdedRelu")),
+}
+"""Operators that patterns write, and lowerings take apart in every form."""
+_WRITERS = [
+    c for c in installed_patterns().values() if c.phase != "lower" and c.family() in ("attention", "rotary", "activations")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", [pytest.param(c, id=c.name()) for c in _WRITERS])
+def test_all_that_our_patterns_write_is_lowered(pattern: type[xoptim.PatternOptimization]) -> None:
+    for example in pattern.examples:
+        before = parse(example.after, example.opset, example.domains)
+        after = xoptim.optimize(before, patterns="lower", strict=True)
+        assert {(node.domain, node.op_type) for node in all_nodes(after)} & _FUSED == set()
+
+
+def test_two_names_of_an_operator_are_not_written_in_turn() -> None:
+    """Alone each does its work, together with the formula this comes first, and the pair is an error that names both."""
+    text = '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> agraph (float[a] x) => (float[a] y) { y = Gelu(x) }'
+    assert _operators("GeluToContrib", text) == ["Gelu"]
+    assert "Erf" in _operators("lower", text)
+    with pytest.raises(BudgetError, match="GeluToStandard and GeluToContrib keep rewriting"):
+        _operators("GeluToContrib+GeluToStandard", text)
