@@ -4,8 +4,10 @@ import pytest
 from onnx import parser
 
 import xoptim
-from xoptim import Example, select
+from xoptim import Example, installed_patterns, select
+from xoptim.facts.errors import BudgetError
 from xoptim.testing import make_all_feeds, parse, same_numbers
+from xoptim.testing.variant import all_nodes
 
 _LAYER = (
     '<ir_version: 8, opset_import: ["": 18]> agraph (float[a,4] x, float[4] k, float[4] c) => (float[a,4] y) '
@@ -54,3 +56,34 @@ def test_all_together(example: Example) -> None:
     numbers = same_numbers(before, after, make_all_feeds(before, example.ranges), "rounding")
     assert numbers.difference == ""
     assert xoptim.optimize(after, patterns="lower", strict=True) == after
+
+
+_FUSED = {
+    *(("", "Attention"), ("com.microsoft", "MultiHeadAttention"), ("", "RotaryEmbedding"), ("", "LayerNormalization")),
+    *(("", "RMSNormalization"), ("", "SimplifiedLayerNormalization"), ("com.microsoft", "SkipLayerNormalization")),
+    *(("com.microsoft", "SkipSimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "Gelu")),
+    *(("com.microsoft", "Gelu"), ("com.microsoft", "BiasGelu"), ("com.microsoft", "FastGelu")),
+    *(("com.microsoft", "QuickGelu"), ("", "HardSigmoid"), ("", "Softplus"), ("", "Softsign"), ("", "ThresholdedRelu")),
+}
+"""Operators that patterns write, and lowerings take apart in every form."""
+_WRITERS = [
+    c for c in installed_patterns().values() if c.phase != "lower" and c.family() in ("attention", "rotary", "activations")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", [pytest.param(c, id=c.name()) for c in _WRITERS])
+def test_all_that_our_patterns_write_is_lowered(pattern: type[xoptim.PatternOptimization]) -> None:
+    for example in pattern.examples:
+        before = parse(example.after, example.opset, example.domains)
+        after = xoptim.optimize(before, patterns="lower", strict=True)
+        assert {(node.domain, node.op_type) for node in all_nodes(after)} & _FUSED == set()
+
+
+def test_two_names_of_an_operator_are_not_written_in_turn() -> None:
+    """Alone each does its work, together with the formula this comes first, and the pair is an error that names both."""
+    text = '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> agraph (float[a] x) => (float[a] y) { y = Gelu(x) }'
+    assert _operators("GeluToContrib", text) == ["Gelu"]
+    assert "Erf" in _operators("lower", text)
+    with pytest.raises(BudgetError, match="GeluToStandard and GeluToContrib keep rewriting"):
+        _operators("GeluToContrib+GeluToStandard", text)
