@@ -1,7 +1,7 @@
 """Lowerings run after all other patterns, which would write again what they take apart."""
 
 import pytest
-from onnx import parser
+from onnx import ModelProto, parser
 
 import xoptim
 from xoptim import Example, installed_patterns, select
@@ -48,13 +48,18 @@ def test_what_is_fused_first_is_lowered_then() -> None:
     assert "LayerNormalization" not in _operators("default+LowerLayerNormalization", formula)
 
 
+def _run(example: Example, patterns: str) -> ModelProto:
+    before = parse(example.before, example.opset, example.domains)
+    after = xoptim.optimize(before, patterns=patterns, strict=True)
+    numbers = same_numbers(before, after, make_all_feeds(before, example.ranges), "rounding")
+    assert numbers.difference == ""
+    return after
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_all_together(example: Example) -> None:
     """Lowerings take apart what others write, and come to an end."""
-    before = parse(example.before, example.opset, example.domains)
-    after = xoptim.optimize(before, patterns="lower", strict=True)
-    numbers = same_numbers(before, after, make_all_feeds(before, example.ranges), "rounding")
-    assert numbers.difference == ""
+    after = _run(example, "lower")
     assert xoptim.optimize(after, patterns="lower", strict=True) == after
 
 
@@ -87,3 +92,9 @@ def test_two_names_of_an_operator_are_not_written_in_turn() -> None:
     assert "Erf" in _operators("lower", text)
     with pytest.raises(BudgetError, match="GeluToStandard and GeluToContrib keep rewriting"):
         _operators("GeluToContrib+GeluToStandard", text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_after_all_others(example: Example) -> None:
+    _run(example, "default+onnxruntime+lower")
