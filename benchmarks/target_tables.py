@@ -3,10 +3,12 @@
     npm pack onnxruntime-web && tar xzf onnxruntime-web-*.tgz
     python -m benchmarks.target_tables package/docs 1.30.0
 
-The tables of Core ML and NNAPI come with the installed onnxruntime. Only names and versions are taken over.
+The tables of Core ML and NNAPI come with the installed onnxruntime. Only names and versions are
+taken over.
 """
 
 import argparse
+import json
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -29,7 +31,7 @@ def web(text: str) -> Iterator[tuple[str, list[str]]]:
         if row is None:
             continue
         for domain, ranges in _SET.findall(row[2]):
-            name = row[1] if domain == "ai.onnx" else f"{domain}.{row[1]}"
+            name = row[1] if domain == "ai.onnx" else f"{domain}::{row[1]}"
             yield name, [part.strip() for part in ranges.split(",")]
 
 
@@ -39,31 +41,39 @@ def mobile(text: str) -> Iterator[tuple[str, list[str]]]:
         row = _MOBILE.match(line)
         if row is not None:
             name = _SPELLING.get(row[2], row[2])
-            yield (name if row[1] == "ai.onnx" else f"{row[1]}.{name}"), []
+            yield (name if row[1] == "ai.onnx" else f"{row[1]}::{name}"), []
 
 
 def main() -> None:
     """Read the tables, and write the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("docs", type=Path, help="folder of webgpu-operators.md and webnn-operators.md")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("docs", type=Path, help="folder of webgpu-operators.md and the like")
     parser.add_argument("version", help="version of onnxruntime-web")
     given = parser.parse_args()
     helpers = resources.files("onnxruntime.tools.mobile_helpers")
     tables = {
-        name: (f"onnxruntime-web {given.version}", web((given.docs / f"{name}-operators.md").read_text(encoding="utf-8")))
+        name: (
+            f"onnxruntime-web {given.version}",
+            web((given.docs / f"{name}-operators.md").read_text(encoding="utf-8")),
+        )
         for name in ("webgpu", "webnn")
     }
-    for name, file in (("coreml", "coreml_supported_mlprogram_ops.md"), ("nnapi", "nnapi_supported_ops.md")):
-        tables[name] = (f"onnxruntime {onnxruntime.__version__}", mobile((helpers / file).read_text(encoding="utf-8")))
-    lines = ["# Written by benchmarks/target_tables.py: operators and versions of operator sets, as documented."]
+    for name, file in (
+        ("coreml", "coreml_supported_mlprogram_ops.md"),
+        ("nnapi", "nnapi_supported_ops.md"),
+    ):
+        tables[name] = (
+            f"onnxruntime {onnxruntime.__version__}",
+            mobile((helpers / file).read_text(encoding="utf-8")),
+        )
+    lines = ["# Written by benchmarks/target_tables.py: operators and operator sets as documented"]
     for name, (origin, rows) in tables.items():
         lines += ["", f"[{name}]", f'origin = "{origin}"', f"[{name}.operators]"]
         merged: dict[str, list[str]] = {}
         for operator, ranges in rows:
             merged.setdefault(operator, []).extend(ranges)
-        lines += [
-            f'"{operator}" = [{", ".join(map(repr, ranges))}]'.replace("'", '"') for operator, ranges in sorted(merged.items())
-        ]
+        for operator, ranges in sorted(merged.items()):
+            lines.append(f'"{operator}" = {json.dumps(ranges)}')
     OUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -14,8 +14,8 @@ INTERRUPTED: Final = 130  # as in the shell: 128 plus the number of the signal
 UNREAD: Final = 141
 
 
-def code_of(reports: Iterable[ValidationReport], *, doubtful: int = DIFFERENT) -> int:
-    """The exit code of a command that compares models; ``doubtful`` where they cannot be compared.
+def code_of(reports: Iterable[ValidationReport], *, doubtful: int = NOT_VALIDATED) -> int:
+    """The exit code of a command that compares models; ``doubtful`` where they are not validated.
 
     Models that list assumptions that were not given may be equal where these hold.
     """

@@ -10,6 +10,7 @@ from typing import Any, Final, get_type_hints
 import click
 from click.core import ParameterSource
 
+from xoptim import XoptimError, targets
 from xoptim.diagnose.explanation import abridged
 from xoptim.validate import is_provider
 
@@ -182,6 +183,22 @@ def provider_option(text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu,
 def providers_option(text: str = "cpu, cuda, or a plug-in: openvino, qnn, webgpu, tensorrt (repeatable).") -> Any:
     """The option ``--provider`` with several providers."""
     return repeated(text, default=("cpu",))
+
+
+def known_target(value: str) -> str:
+    """The name of a target."""
+    try:
+        return targets.named(value).name if value else ""
+    except XoptimError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def target_option() -> Any:
+    """The option ``--target``."""
+    text = (
+        "Fit MODEL to where it will run, and verify it there: webgpu, qnn, openvino, cuda, tensorrt, onnx (see `xopt place`)."
+    )
+    return option(text, default="", type=known_target, metavar="NAME")
 
 
 def opset_option() -> Any:

@@ -105,6 +105,9 @@ def verdict(outcome: Outcome) -> int:
     if doubtful is not None:
         say(f"xopt: warning: {doubtful.summary()}", err=True)
         return NOT_VALIDATED
+    if outcome.fitting is not None and outcome.fitting.doubt:
+        say(f"xopt: warning: {outcome.fitting.doubt}", err=True)
+        return NOT_VALIDATED
     return 0
 
 

@@ -55,10 +55,17 @@ def fitting(model: Path | Source, texts: Sequence[str], *, always: bool = False)
     return tuple(kept)
 
 
+def in_force(texts: Sequence[str], *models: Path, from_model: bool) -> list[str]:
+    """The assumptions in force for models, beside the default set."""
+    if not texts and not from_model:
+        return []
+    found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models)
+    return list(dict.fromkeys(text for each in found for text in each.texts))
+
+
 def print_assumed(texts: Sequence[str], *models: Path, from_model: bool) -> None:
     """Print the assumptions in force for models, if there are any beside the default set."""
-    found = (assumed_of(Source(each).proto, texts, from_model=from_model) for each in models if texts or from_model)
-    known = dict.fromkeys(text for each in found for text in each.texts)
+    known = in_force(texts, *models, from_model=from_model)
     if known:
         say(f"assumed: {', '.join(known)}")
 

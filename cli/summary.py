@@ -12,6 +12,7 @@ from xoptim import database
 from xoptim.bench import BenchReport
 from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 from xoptim.precision.lowering import Lowered
+from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
@@ -150,6 +151,7 @@ class Summary:
             "unused_inputs": list(report.unused_inputs),
             "dropped_inputs": list(report.dropped_inputs),
             "repetitions": [each.to_json() for each in report.repetitions],
+            "target": None if outcome.fitting is None else outcome.fitting.to_json(),
             "precision": None if outcome.lowered is None else outcome.lowered.to_json(),
             "only_if_faster": None if outcome.speed is None else outcome.speed.to_json(),
         }
@@ -182,7 +184,12 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
             console.print(f"tolerance   rtol {rtol:g}, atol {atol:g} (patterns used are {outcome.report.exactness})")
     if not outcome.proof.reports:
         console.print("validation  not asked for")
-    for remark in (*_assumed(outcome), *_remarks(outcome), *_hints(outcome, verbose=verbose)):
+    for remark in (
+        *_assumed(outcome),
+        *_changes(outcome),
+        *_remarks(outcome),
+        *_hints(outcome, verbose=verbose),
+    ):
         console.print(remark, highlight=False)
     if summary.settings is not None:
         console.print(f"settings    {summary.settings}", highlight=False)
@@ -209,12 +216,18 @@ def _assumed(outcome: Outcome) -> Iterator[str]:
         yield f"unguarded   {', '.join(outcome.report.unguarded)}: standard operators cannot check it"
 
 
+def _changes(outcome: Outcome) -> Iterator[str]:
+    """Lines about quantization and the target."""
+    if outcome.lowered is not None:
+        yield from precision_lines(outcome.lowered)
+    if outcome.fitting is not None:
+        yield from _fitting(outcome.fitting)
+
+
 def _remarks(outcome: Outcome) -> Iterator[str]:
     """Lines about measurements, rewrites that were left out, and other findings."""
     if outcome.proof.each is not None:
         yield f"rewrites    {outcome.proof.each.summary()}"
-    if outcome.lowered is not None:
-        yield from precision_lines(outcome.lowered)
     if outcome.latency is not None:
         yield f"latency     {_times(outcome.latency)}; {circumstances(outcome.latency)}"
         for label, report in outcome.latency.settings.items():
@@ -238,6 +251,19 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     if outcome.report.unused_inputs:
         names = ", ".join(outcome.report.unused_inputs)
         yield f"hint        nothing reads {names}; --drop-unused-inputs removes {_them(outcome.report.unused_inputs)}"
+
+
+def _fitting(found: FittingOutcome) -> Iterator[str]:
+    """The lines about the target: placement before and after, lowerings, and the verification there."""
+    if found.fitted is not None:
+        before = f" (original: {found.original.counts()})" if found.original is not None else ""
+        yield f"placement   {found.fitted.after.summary()}{before}"
+        for step in found.fitted.steps:
+            yield f"lowered     {step}"
+    for name in found.left_out:
+        yield f"left out    {name}: it changes results"
+    if found.check is not None and found.check.ok:
+        yield f"verified    on {found.target.name}: {found.check.summary()}"
 
 
 def _times(report: BenchReport) -> str:

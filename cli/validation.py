@@ -182,8 +182,13 @@ class Comparison:
 
     def idle(self, providers: Sequence[str]) -> dict[str, str]:
         """The parameters that have no effect beside others or on these providers, each with the reason."""
-        is_cuda = any(name.lower().startswith("cuda") for name in providers)
-        return self.values.idle() | ({"tf32": "without --provider cuda"} if self.tf32 and not is_cuda else {})
+        names = [name.lower() for name in providers]
+        found = self.values.idle()
+        if self.tf32 and not any(name.startswith("cuda") for name in names):
+            found["tf32"] = "without --provider cuda"
+        if self.values.software_device and not any(name.startswith("webgpu") for name in names):
+            found["software_device"] = "without --provider webgpu"
+        return found
 
     def read(
         self, providers: Sequence[str], *, exact: bool = False, runs: bool = True, several: bool = False

@@ -20,6 +20,7 @@ GUIDES: Final = {
         "docs/tour",
         "docs/command",
         "docs/opsets",
+        "docs/targets",
         "docs/precision",
         "docs/assumptions",
         "docs/batch",

@@ -123,4 +123,6 @@ def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
             return _Finding(model, True, f"not in {revision}", ())
         reports = [verify(former, model, checks, providers=(provider,)) for provider in checks.providers]
     worst = next((report for report in reports if not report.ok), reports[0])
-    return _Finding(model, worst.ok, f"against {revision}: {worst.summary()}", worst.assumptions, code_of(reports))
+    detail = f"against {revision}: {worst.summary()}"
+    code = code_of(reports, doubtful=DIFFERENT)
+    return _Finding(model, worst.ok, detail, worst.assumptions, code)

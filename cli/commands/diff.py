@@ -12,7 +12,7 @@ from xoptim import ValidationOptions, diff, diff_values
 from ..exit_codes import DIFFERENT
 from ..files import MODEL
 from ..options import command, common, flag, json_option, option, providers_option, refuse_idle
-from ..preparation import assume_from_model_option, assume_option, fitting, print_assumed
+from ..preparation import assume_from_model_option, assume_option, fitting, in_force, print_assumed
 from ..tables import open_console, print_json
 from ..validation import COMPARISON, VALUES, Comparison
 
@@ -42,7 +42,10 @@ def diff_command(first: Path, second: Path, choices: _Choices) -> int:
         choices = replace(choices, assume=fitting(first, choices.assume))
     found: list[Any] = list(diff_values(first, second, _checks(choices)) if choices.values else diff(first, second))
     if choices.as_json:
-        print_json([each.to_json() for each in found])
+        trusts = choices.assume_from_model
+        known = in_force(choices.assume, first, second, from_model=trusts)
+        differences = [each.to_json() for each in found]
+        print_json({"assumptions": known, "differences": differences})
         return DIFFERENT if found else 0
     if choices.values:
         print_assumed(choices.assume, first, second, from_model=choices.assume_from_model)

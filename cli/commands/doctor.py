@@ -22,7 +22,7 @@ class _Choices:
 
 @command("doctor")
 def doctor_command(choices: _Choices) -> int:
-    """Report versions, providers, kernels, targets, packs, settings, and the patterns that would be skipped, with reasons.
+    """Report versions, execution providers, kernels, targets, packs, settings, and patterns that are skipped, with reasons.
 
     Exit code 1 when something does not work.
     """

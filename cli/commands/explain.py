@@ -12,7 +12,7 @@ from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
 
 from ..files import MODEL
 from ..options import command, flag, option, refuse_idle
-from ..preparation import assume_option, fitting, print_assumed
+from ..preparation import assume_option, fitting, in_force, print_assumed
 from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
@@ -52,7 +52,8 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     )
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:
-        print_json([each.to_json() for each in shown])
+        assumed = in_force(known, model, from_model=place.assume_from_model)
+        print_json({"assumptions": assumed, "explanations": [each.to_json() for each in shown]})
         return
     print_assumed(known, model, from_model=place.assume_from_model)
     _print_explanations(shown, choices.verbose or choices.at is not None)

@@ -16,7 +16,19 @@ from xoptim.tuning import NotSlower
 from xoptim.workflow.job import Job, JobOptions
 
 from ..files import MODEL, OUTPUT, STANDARD_OUTPUT, check_folder, output_option, target_of
-from ..options import choice, command, common, flag, json_option, opset_option, option, providers_option, refuse_idle, switch
+from ..options import (
+    choice,
+    command,
+    common,
+    flag,
+    json_option,
+    opset_option,
+    option,
+    providers_option,
+    refuse_idle,
+    switch,
+    target_option,
+)
 from ..pipeline import Weights, drafted, page_of, protect_weights, verdict, writer
 from ..preparation import Changes, are_settings, assume_from_model_option, assume_option
 from ..progress import Progress
@@ -59,6 +71,7 @@ class Choices:
     )
     opset: int | Literal["newest"] | None = opset_option()
     provider: tuple[str, ...] = providers_option()
+    target: str = target_option()
     verify: bool = verify_option()
     check: Literal["end", "each"] = choice(
         "Compare the results of the model, or also of each rewrite (with --no-verify: only of each rewrite).", "end", "each"

@@ -1,7 +1,7 @@
 """``xopt place MODEL``."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,14 +12,15 @@ from rich.console import Console
 
 from xoptim import Placement, Preparation, XoptimError
 from xoptim.api.preparing import Source
-from xoptim.targets import Failing, Target, all as every_target, named, place, smallest_failing
+from xoptim.targets import Failing, PlacedNode, Target, all as every_target, named, place
+from xoptim.targets.bisect import smallest_failing
 from xoptim.validate import ProviderUnavailable, library_file
 from xoptim.workflow.preparing import prepared_source
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE
 from ..files import MODEL
 from ..memory import MEMORY_BOUND
-from ..options import command, duration, flag, json_option, option, repeated
+from ..options import command, duration, flag, json_option, option, refuse_idle, repeated
 from ..preparation import fix_option, sizes_of
 from ..tables import Rows, open_console, print_json
 from ..terminal import say
@@ -39,14 +40,20 @@ def _known(value: str) -> str:
 @dataclass(frozen=True)
 class _Choices:
     target: tuple[str, ...] = repeated(
-        "Where the model will run: webgpu, qnn, openvino, cuda, tensorrt, cpu, webnn, coreml, nnapi, onnx, all (repeatable).",
+        "Where the model will run: webgpu, qnn, openvino, cuda, tensorrt, ... or all (repeatable).",
         type=_known,
         default=(_ALL,),
         metavar="NAME",
     )
     fix: tuple[str, ...] = fix_option()
-    max_left: int | None = option("Exit code 1 when more nodes than N are left, shapes not counted.", type=click.IntRange(0))
-    max_partitions: int | None = option("Exit code 1 when there are more partitions than N.", type=click.IntRange(0))
+    max_left: int | None = option(
+        "Exit code 1 when more nodes than N are left, shapes not counted.",
+        type=click.IntRange(0),
+    )
+    max_partitions: int | None = option(
+        "Exit code 1 when there are more partitions than N.",
+        type=click.IntRange(0),
+    )
     bisect: bool = flag("Where the model does not compile, find the smallest part that does not.")
     seconds: float = duration("Time that a provider has to answer.", default=600.0)
     software_device: bool = software_device_option()
@@ -57,7 +64,7 @@ class _Choices:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What is known about one target: its placement, or why there is none."""
+    """The placement on one target, or why there is none."""
 
     target: Target
     placement: Placement | None = None
@@ -71,7 +78,11 @@ class _Answer:
         found = self.placement.to_json()
         if self.failing is not None:
             part = self.failing
-            found["failing"] = {"nodes": list(part.nodes), "operators": list(part.operators), "is_smallest": part.is_smallest}
+            found["failing"] = {
+                "nodes": list(part.nodes),
+                "operators": list(part.operators),
+                "is_smallest": part.is_smallest,
+            }
         return found
 
 
@@ -79,16 +90,19 @@ class _Answer:
 def place_command(model: Path, choices: _Choices) -> int:
     """Ask a target which nodes of MODEL it takes, in how many parts, and why it leaves the others.
 
-    The provider of the target is loaded, and the model is compiled for it, but not run. Targets without a provider (webnn,
-    coreml, nnapi, onnx) are answered by a table, which is not verified.
+    The provider of the target is loaded, and the model is compiled for it, but not run. Targets
+    without a provider (webnn, coreml, nnapi, onnx) are answered by a table, which is not verified.
 
-    Exit code 1 when --max-left or --max-partitions is exceeded, or the model does not compile and one of them is given; 3 when
-    the provider of a target that is named is missing or finds no device.
+    Exit code 1 when --max-left or --max-partitions is exceeded, or the model does not compile and
+    one of them is given; 3 when the provider of a target that is named is missing or finds no
+    device.
     """
+    chosen = _targets(choices.target)
+    _refuse_idle(chosen, choices)
     source = _source(model, choices.fix)
     libraries = tuple(map(library_file, choices.custom_op_lib))
     MEMORY_BOUND.lift()
-    answers = [_answer(source, each, choices, libraries) for each in _targets(choices.target)]
+    answers = [_answer(source, each, choices, libraries) for each in chosen]
     if choices.as_json:
         print_json([each.to_json() for each in answers])
     else:
@@ -101,6 +115,16 @@ def place_command(model: Path, choices: _Choices) -> int:
     return DIFFERENT if any(_exceeds(each.placement, choices) for each in answers) else 0
 
 
+def _refuse_idle(chosen: Sequence[Target], choices: _Choices) -> None:
+    """Raise for options that have no effect on these targets, or beside others."""
+    if choices.as_json:
+        refuse_idle({"verbose": "with --json, which has all nodes"})
+    if all(each.plugin is None or not each.plugin.has_software_device for each in chosen):
+        refuse_idle({"software_device": "without --target webgpu"})
+    if all(each.table for each in chosen):
+        refuse_idle({"bisect": "with targets that a table answers"})
+
+
 def _source(model: Path, fix: tuple[str, ...]) -> Source:
     """The model, with sizes written into it."""
     preparation = Preparation(fix=sizes_of(fix))
@@ -111,9 +135,15 @@ def _targets(names: tuple[str, ...]) -> list[Target]:
     return list(every_target()) if _ALL in names else [named(name) for name in dict.fromkeys(names)]
 
 
-def _answer(source: Source, target: Target, choices: _Choices, libraries: tuple[str, ...]) -> _Answer:
+def _answer(
+    source: Source,
+    target: Target,
+    choices: _Choices,
+    libraries: tuple[str, ...],
+) -> _Answer:
     if not target.is_installed:
-        return _Answer(target, fault=f"the provider of the target {target.name!r} is not installed: {target.install}")
+        fault = f"the target {target.name!r} is not installed: {target.install}"
+        return _Answer(target, fault=fault)
     asked = partial(_asked, source, target, choices)
     try:
         found = asked(partial(place, custom_op_libs=libraries))
@@ -125,16 +155,24 @@ def _answer(source: Source, target: Target, choices: _Choices, libraries: tuple[
 
 def _asked(source: Source, target: Target, choices: _Choices, question: Callable[..., Any]) -> Any:
     """The answer of a function to which the model is given, and how the provider is to be asked."""
-    software = choices.software_device
-    return question(source.proto, target, source.base_dir, software_device=software, seconds=choices.seconds)
+    return question(
+        source.proto,
+        target,
+        source.base_dir,
+        software_device=choices.software_device,
+        seconds=choices.seconds,
+    )
 
 
 def _exceeds(placement: Placement | None, choices: _Choices) -> bool:
     """Whether a placement exceeds a limit; a model that does not compile exceeds each."""
     if placement is None:
         return False
-    counts = ((len(placement.left), choices.max_left), (placement.partitions, choices.max_partitions))
-    return any(most is not None and (count > most or not placement.compiles) for count, most in counts)
+    found = (len(placement.left), placement.partitions)
+    limits = (choices.max_left, choices.max_partitions)
+    if not placement.compiles:
+        return any(most is not None for most in limits)
+    return any(most is not None and count > most for count, most in zip(found, limits, strict=True))
 
 
 def _print(answers: list[_Answer], choices: _Choices) -> None:
@@ -155,9 +193,13 @@ def _print_overview(console: Console, answers: list[_Answer]) -> None:
         if found is None:
             rows.add(each.target.name, "", "", "", "", "", each.fault)
             continue
-        cells = (len(found.taken), found.partitions, len(found.left), len(found.shapes)) if found.compiles else ("",) * 4
-        note = f"does not compile: {found.error}" if not found.compiles else "by table" if found.source == "table" else ""
-        rows.add(each.target.name, *map(str, cells), f"{found.seconds:.1f}", note)
+        seconds = f"{found.seconds:.1f}"
+        if not found.compiles:
+            rows.add(each.target.name, "", "", "", "", seconds, f"does not compile: {found.error}")
+            continue
+        counts = (len(found.taken), found.partitions, len(found.left), len(found.shapes))
+        note = "by table" if found.source == "table" else ""
+        rows.add(each.target.name, *map(str, counts), seconds, note)
     rows.print(console)
 
 
@@ -165,7 +207,10 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
     """The counts of a target, then the nodes that are left, by operator and reason."""
     console.print(found.summary(), highlight=False, soft_wrap=True)
     if found.absent:
-        console.print(f"{len(found.absent)} more are computed ahead, or merged, by onnxruntime", highlight=False)
+        console.print(
+            f"{len(found.absent)} more are computed ahead, or merged, by onnxruntime",
+            highlight=False,
+        )
     for line in _failing_lines(answer, found):
         console.print(line, highlight=False, soft_wrap=True)
     if verbose:
@@ -175,31 +220,55 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
     if not found.compiles:  # of nodes without a reason, none is known to be the one that fails
         known = Counter({key: count for key, count in known.items() if key[2]})
     if known:
-        rows = Rows("left", "nodes", "reason", "what would help", prose={"reason", "what would help"}, right={"nodes"})
+        rows = Rows(
+            "left",
+            "nodes",
+            "reason",
+            "what would help",
+            prose={"reason", "what would help"},
+            right={"nodes"},
+        )
         for (op_type, domain, reason, advice), count in known.most_common():
-            rows.add(f"{domain}.{op_type}" if domain else op_type, str(count), reason, advice)
+            rows.add(f"{domain}::{op_type}" if domain else op_type, str(count), reason, advice)
         rows.print(console)
 
 
 def _failing_lines(answer: _Answer, found: Placement) -> Iterator[str]:
-    """What is known about a model that does not compile, beside the error."""
+    """Lines about a model that does not compile, beside the error."""
     if found.compiles:
         return
     part = answer.failing
     if part is not None:
-        what = "the smallest part that does not compile" if part.is_smallest else "a part that does not compile (time was up)"
-        yield f"{what}: {', '.join(f'{kind} {name!r}' for kind, name in zip(part.operators, part.nodes, strict=True))}"
+        what = "the smallest part" if part.is_smallest else "a part (time was up)"
+        nodes = zip(part.operators, part.nodes, strict=True)
+        listed = ", ".join(f"{kind} {name!r}" for kind, name in nodes)
+        yield f"{what} that does not compile: {listed}"
     else:
         yield "--bisect finds the smallest part that does not compile"
     if answer.target.needs.prefers_float16:
-        yield "this target prefers 16-bit floats: `xopt MODEL --precision float16 --compute float16`"
+        advice = "`xopt MODEL --precision float16 --compute float16`"
+        yield f"this target prefers 16-bit floats: {advice}"
 
 
 def _print_nodes(console: Console, found: Placement) -> None:
-    rows = Rows("node", "operator", "runs on", "partition", "reason", prose={"reason"}, right={"partition"})
+    headings = ("node", "operator", "runs on", "partition", "reason")
+    rows = Rows(*headings, prose={"reason"}, right={"partition"})
     for node in found.nodes:
-        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        place_text = node.provider or ("" if not found.compiles else "ahead")
-        reason = node.reason or ("computes a shape" if node.is_shape_arithmetic and not node.is_taken else "")
-        rows.add(node.name, operator, place_text, str(node.partition) if node.is_taken else "", reason)
+        operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        partition = str(node.partition) if node.is_taken else ""
+        rows.add(node.name, operator, _where(node, found), partition, _why(node))
     rows.print(console)
+
+
+def _where(node: PlacedNode, found: Placement) -> str:
+    """The provider that runs a node."""
+    if not found.compiles:
+        return ""
+    return node.provider or "ahead"
+
+
+def _why(node: PlacedNode) -> str:
+    """Why the target does not take a node."""
+    if node.reason or node.is_taken:
+        return node.reason
+    return "computes a shape" if node.is_shape_arithmetic else ""

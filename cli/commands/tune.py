@@ -73,7 +73,7 @@ def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
     with Progress(enabled=not choices.as_json) as progress:
         found = tune(model, options, on_step=progress.say, on_loaded=lambda builder: protect_weights(builder, target))
         progress.say("writing")
-        written = found.save(target)
+        written = found.save(target, in_place=choices.in_place)
     if choices.as_json:
         files = {"written": [str(path) for path in written], "settings_file": used_settings(context)}
         print_json({"model": str(model), **files, **found.report.to_json()})

@@ -32,8 +32,8 @@ class _Choices:
 def verify_command(context: click.Context, original: Path, other: Path, choices: _Choices) -> int:
     """Run ORIGINAL and OTHER on the same values and compare.
 
-    Exit code 1 when they differ or cannot be compared, 2 when one of them cannot be read, 3 when they differ and their metadata
-    list assumptions that were not given.
+    Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not validated: ORIGINAL
+    does not run, its results are not evidence, or they differ and list assumptions that were not given.
     """
     refuse_idle(choices.comparison.idle(choices.provider))
     choices = replace(choices, assume=fitting(original, choices.assume))

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from string import ascii_letters
 from typing import NamedTuple
 
-from xoptim.facts.dims import Dim, is_nonzero, product
+from xoptim.facts.dims import Dim, product
 from xoptim.facts.errors import Declined
 from xoptim.facts.shapes import Shape
 from xoptim.match import GraphView
 
-from .._shapes import reshape_target
-from ..products.einsum import parse
+from .._equations import parse
+from ._flat import reshape_or_none
 
 _ELLIPSIS = "..."
 
@@ -92,7 +92,7 @@ def permutation_to(letters: str, wanted: str) -> list[int] | None:
 
 
 def contraction(g: GraphView, terms: Sequence[str], result: str, lengths: Mapping[str, Dim]) -> Contraction:
-    """The product of two operands over the letters that they share and the result lacks, of which there are some.
+    """The product of two operands over the letters that they share and the result lacks. There is at least one.
 
     Raises:
         Declined: when a Reshape would need sizes at run time.
@@ -127,7 +127,7 @@ def _in_order(
         Side(left_axes, permutation_to(left, batch + rows + summed), _joined(g, left_groups, lengths)),
         Side(right_axes, permutation_to(right, batch + summed + columns), _joined(g, right_groups, lengths)),
     )
-    target = _target(g, shape, tuple(lengths[c] for c in split))
+    target = reshape_or_none(g, shape, tuple(lengths[c] for c in split))
     return Contraction(order, sides, target, permutation_to(split, result))
 
 
@@ -138,18 +138,4 @@ def _size(group: Sequence[str], lengths: Mapping[str, Dim]) -> Dim:
 def _joined(g: GraphView, groups: Sequence[Sequence[str]], lengths: Mapping[str, Dim]) -> list[int] | None:
     """The target of a Reshape that joins the axes of each group, ``None`` when there is nothing to join."""
     source = tuple(lengths[letter] for group in groups for letter in group)
-    return _target(g, source, tuple(_size(group, lengths) for group in groups))
-
-
-def _target(g: GraphView, source: Shape, result: Shape) -> list[int] | None:
-    """The target of a Reshape, ``None`` for equal shapes; raises `Declined` when it would need sizes at run time."""
-    if source == result:
-        return None
-    target = reshape_target(g, source, result)
-    if target is None:
-        raise Declined("a Reshape would need sizes at run time")
-    # Beside an axis that may be empty, -1 is an error at run time.
-    kept = (dim for dim, size in zip(result, target, strict=True) if size == 0)
-    if -1 in target and not all(map(is_nonzero, kept)):
-        raise Declined("a Reshape would infer a size beside an axis that may be empty")
-    return target
+    return reshape_or_none(g, source, tuple(_size(group, lengths) for group in groups))

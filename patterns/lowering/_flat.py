@@ -1,11 +1,16 @@
-"""Positions in a tensor whose leading axes are joined to one."""
+"""Reshapes with constant targets, and positions in a tensor whose leading axes are joined to one."""
 
 from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
+from xoptim.facts.dims import is_nonzero
+from xoptim.facts.errors import Declined
 from xoptim.facts.shapes import Shape
+from xoptim.match import GraphView
+
+from .._shapes import reshape_target
 
 
 def strides_of(sizes: Sequence[int]) -> np.ndarray:
@@ -53,3 +58,21 @@ def reshaped_back(shape: Shape) -> list[int] | None:
     if len(unknown) > 1 or 0 in shape:
         return None
     return [size if isinstance(size, int) else -1 for size in shape]
+
+
+def reshape_or_none(g: GraphView, source: Shape, result: Shape) -> list[int] | None:
+    """The target of a Reshape between two shapes, ``None`` for equal ones.
+
+    Raises:
+        Declined: when the Reshape would need sizes at run time.
+    """
+    if source == result:
+        return None
+    target = reshape_target(g, source, result)
+    if target is None:
+        raise Declined("a Reshape would need sizes at run time")
+    # Beside an axis that may be empty, -1 is an error at run time.
+    kept = (dim for dim, size in zip(result, target, strict=True) if size == 0)
+    if -1 in target and not all(map(is_nonzero, kept)):
+        raise Declined("a Reshape would infer a size beside an axis that may be empty")
+    return target

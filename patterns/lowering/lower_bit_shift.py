@@ -10,7 +10,7 @@ from ._lowering import _Lowering
 class LowerBitShiftPattern(_Lowering):
     """BitShift(x, n, direction="LEFT") → Mul(x, 2^n), BitShift(x, n, direction="RIGHT") → Div(x, 2^n)
 
-    What: multiplies or divides by powers of two; the bits beyond those of the type are lost in both forms.
+    What: multiplies or divides by powers of two; the bits beyond the size of the type are lost in both forms.
     Why: some runtimes lack operators on bits.
     Refuses when:
     1. the numbers of bits are not constants, or one is not smaller than the number of bits of the type.

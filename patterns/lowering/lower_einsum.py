@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
+from .._equations import Operand, arrange
 from .._shapes import may_be_empty
-from ..products.einsum import Operand, arrange
 from ._einsum import Contraction, Side, contraction, lengths_of, permutation_to, summed_alone, terms_of
 from ._lowering import _Lowering
 

@@ -9,8 +9,8 @@ from ._lowering import _Lowering
 class LowerGatherNDPattern(_Lowering):
     """GatherND(x, i) → Gather(Reshape(x), positions)
 
-    What: joins the axes that ``i`` indexes, and takes rows by their positions in the joined axis: a constant where ``i`` is
-    one.
+    What: joins the axes that ``i`` indexes, also in com.microsoft.GatherND, and takes rows by their positions in the joined
+    axis: a constant where ``i`` is one.
     Why: several providers have no kernel of GatherND.
     Refuses when:
     1. there are batch axes.
@@ -22,6 +22,8 @@ class LowerGatherNDPattern(_Lowering):
     min_opset = 13
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, i: Symbol) -> Symbol:
+        if g.option("microsoft"):
+            return g.op.GatherND(x, i, domain="com.microsoft")
         return g.op.GatherND(x, i, batch_dims=0)  # (1)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -70,5 +72,7 @@ class LowerGatherNDPattern(_Lowering):
         "m = Mul(w, k) a = ReduceSum <keepdims = 0> (m, l) y = Gather(t, a) }",
         "agraph (float[2,3] x, int64[n,1] i) => (float[n,3] y) { y = GatherND(x, i) }",
         "<int64[1] l = {-1}> { t = Squeeze(i, l) y = Gather(x, t) }",
+        "agraph (float[2,n] x) => (float[2,n] y) <int64[2,1] i = {1, 0}> { y = com.microsoft.GatherND(x, i) }",
+        "<int64[2] i = {1, 0}> { y = Gather(x, i) }",
         ranges=(("i", -2, 1),),
     )

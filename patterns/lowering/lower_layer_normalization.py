@@ -2,6 +2,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from xoptim.match.trace import Optional, Symbol
 
 from ._lowering import _Lowering, axes_from, narrowed, widened
+from ._normal import centered, divided
 
 
 class LowerLayerNormalizationPattern(_Lowering):
@@ -35,10 +36,8 @@ class LowerLayerNormalizationPattern(_Lowering):
         self, g: PatternRewriter, x: str, scale: str, bias: str, axes: list[int], dtype: int, epsilon: float
     ) -> str:
         wide = widened(g, x, dtype)
-        distance = g.op.Sub(wide, g.op.ReduceMean(wide, axes=axes))
-        variance = g.op.ReduceMean(g.op.Mul(distance, distance), axes=axes)
-        root = g.op.Sqrt(g.op.Add(variance, epsilon))
-        result = g.op.Mul(g.op.Div(distance, root), widened(g, scale, dtype))
+        normal = divided(g, centered(g, wide, axes), axes, epsilon)
+        result = g.op.Mul(normal, widened(g, scale, dtype))
         if bias:
             result = g.op.Add(result, widened(g, bias, dtype))
         return narrowed(g, result, dtype)

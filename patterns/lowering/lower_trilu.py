@@ -10,7 +10,8 @@ from ._lowering import _Lowering
 class LowerTriluPattern(_Lowering):
     """Trilu(x, k) → Where(mask, x, 0)
 
-    What: selects the triangle with a constant mask; a product with it would keep NaN outside of the triangle.
+    What: selects the triangle, also of com.microsoft.Trilu, with a constant mask. A product with it would keep NaN outside
+    of the triangle.
     Why: several providers have no kernel of Trilu.
     Refuses when:
     1. the last two axes are not static, or the diagonal is not constant.
@@ -21,7 +22,8 @@ class LowerTriluPattern(_Lowering):
     min_opset = 14
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, k: Optional) -> Symbol:
-        return g.op.Trilu(x, k, upper=g.capture("upper"))
+        domain = g.choice("domain", "", "com.microsoft")
+        return g.op.Trilu(x, k, upper=g.capture("upper"), domain=domain)
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         shape, diagonal = g.try_infer_shape(m.x), g.get_constant_scalar(m.k) if m.k else 0
@@ -45,6 +47,8 @@ class LowerTriluPattern(_Lowering):
         "<bool[2,3] m = {1, 1, 1, 0, 1, 1}, float o = {0}> { y = Where(m, x, o) }",
         "agraph (int64[2,2] x) => (int64[2,2] y) <int64 k = {-1}> { y = Trilu <upper = 0> (x, k) }",
         "<bool[2,2] m = {0, 0, 1, 0}, int64 o = {0}> { y = Where(m, x, o) }",
+        "agraph (float[n,2,2] x) => (float[n,2,2] y) { y = com.microsoft.Trilu <upper = 0> (x) }",
+        "<bool[2,2] m = {1, 0, 1, 1}, float o = {0}> { y = Where(m, x, o) }",
         "agraph (float16[n,2,2] x) => (float16[n,2,2] y) <int64 k = {1}> { y = Trilu(x, k) }",
         "<bool[2,2] m = {0, 1, 0, 0}, float16 o = {0}> { y = Where(m, x, o) }",
     )

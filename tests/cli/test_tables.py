@@ -80,6 +80,6 @@ def test_explanations_at_80_columns(xopt: Xopt) -> None:
     write(f'agraph (float[a,b] x) => (float[a,b] y) {{ ["first"] t = Tanh(x) ["{LONG}"] u = Tanh(t) ["last"] y = Tanh(u) }}')
     out = xopt("explain", "model.onnx", "FastGelu").out
     assert LONG in out
-    found = xopt("explain", "model.onnx", "FastGelu", "--json").json
+    found = xopt("explain", "model.onnx", "FastGelu", "--json").json["explanations"]
     assert all(f"{each['file']}:{each['line']}" in out for each in found if each["line"])
     assert "…" not in out

@@ -1,6 +1,9 @@
 """Suggestions for unknown words."""
 
-from xoptim.facts.words import LONGEST, counted, meant, similar, suggestion
+import pytest
+
+from xoptim.facts import words
+from xoptim.facts.words import LONGEST, counted, meant, shortened, similar, suggestion
 
 
 def test_the_nearest_come_first_whatever_their_case() -> None:
@@ -12,6 +15,30 @@ def test_words_that_are_not_similar() -> None:
     assert similar("G" * (LONGEST + 1), ["G" * LONGEST]) == []
     assert suggestion("x", ["Gemm"], "nothing is") == "nothing is"
     assert meant("x", ["Gemm"]) == ""
+
+
+def test_very_many_known_words_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work is bounded, and a word with one wrong letter is found all the same."""
+    compared: list[str] = []
+    distance = words._distance
+
+    def counting(a: str, b: str) -> int:
+        compared.append(b)
+        return distance(a, b)
+
+    monkeypatch.setattr(words, "_distance", counting)
+    known = [f"/encoder/layers.{number:05}/attention/self/MatMul_output_0" for number in range(100_000)]
+    wrong = known[70_707].replace("/self", "/sefl")
+    assert similar(wrong, known) == [known[70_707]]
+    assert len(compared) * len(wrong) ** 2 <= words._MOST_STEPS
+
+
+def test_long_known_words_are_not_read() -> None:
+    long = "G" * 100_000
+    assert similar("Gem", [long, "Gemm"], most=2) == ["Gemm"]
+    assert similar(long, [long]) == []
+    assert len(suggestion(long, [long] * 1000, "nothing is")) < 100
+    assert shortened(long) == f"{long[:LONGEST]}..."
 
 
 def test_the_end_of_a_message() -> None:

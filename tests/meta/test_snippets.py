@@ -40,6 +40,7 @@ GUIDES = (
     "pipelines",
     "repeated",
     "report",
+    "targets",
     "tiles",
     "tuning",
 )

@@ -121,3 +121,11 @@ def test_systems_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "platform", platform)
         assert processes.continue_in_copy(lambda _: None)
         assert processes.end_of_child(5) is None
+
+
+def test_output_of_libraries_is_dropped(capfd: pytest.CaptureFixture[str]) -> None:
+    os.write(1, b"before\n")
+    with processes.without_output():
+        os.write(1, b"noise\n")
+    os.write(1, b"after\n")
+    assert capfd.readouterr() == ("before\nafter\n", "")

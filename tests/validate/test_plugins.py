@@ -71,15 +71,22 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
     ]
     for call in calls:
         with pytest.raises(
-            ProviderUnavailable, match=r"^the execution provider 'missing' is not installed: pip install 'xoptim"
+            ProviderUnavailable,
+            match=r"^the execution provider 'missing' is not installed: pip install 'xoptim",
         ):
             call()
 
 
 def test_a_library_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_package("openvino", "def get_library_path():\n    return '/nowhere/libnone.so'\n", tmp_path, monkeypatch)
+    fake_package(
+        "openvino",
+        "def get_library_path():\n    return '/nowhere/libnone.so'\n",
+        tmp_path,
+        monkeypatch,
+    )
     with pytest.raises(
-        ProviderUnavailable, match=r"^the execution provider 'openvino' cannot be loaded: .*libnone.so"
+        ProviderUnavailable,
+        match=r"^the execution provider 'openvino' cannot be loaded: .*libnone.so",
     ) as error:
         Session(RELU, SessionSettings(("openvino",)))
     assert "\n" not in str(error.value)
@@ -94,7 +101,10 @@ def test_a_package_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.M
 def test_an_onnxruntime_that_loads_no_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_package("openvino", "", tmp_path, monkeypatch)
     monkeypatch.setattr("xoptim.validate.plugins.ort", SimpleNamespace(__version__="1.22.0"))
-    with pytest.raises(ProviderUnavailable, match=r"^onnxruntime 1\.22\.0 does not load plug-ins: 1\.24 and later do$"):
+    with pytest.raises(
+        ProviderUnavailable,
+        match=r"^onnxruntime 1\.22\.0 does not load plug-ins: 1\.24 and later do$",
+    ):
         load(PLUGINS["openvino"])
 
 
@@ -110,7 +120,12 @@ def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("CPUExecutionProvider", "QNNExecutionProvider", "QNNExecutionProvider", "QNNExecutionProvider")
+    names = (
+        "CPUExecutionProvider",
+        "QNNExecutionProvider",
+        "QNNExecutionProvider",
+        "QNNExecutionProvider",
+    )
     found = [device(name, kind) for name, kind in zip(names, ("CPU", "CPU", "NPU", "GPU"), strict=True)]
     monkeypatch.setattr("xoptim.validate.plugins.ort", SimpleNamespace(get_ep_devices=lambda: found))
     assert [each.device.type.name for each in devices_of(PLUGINS["qnn"])] == ["NPU", "GPU", "CPU"]
@@ -118,7 +133,11 @@ def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("library", "expected"),
-    [("/a/libx.so", "/a/libQnnHtp.so"), ("/a/x.dll", "/a/QnnHtp.dll"), ("/a/libx.dylib", "/a/libQnnHtp.dylib")],
+    [
+        ("/a/libx.so", "/a/libQnnHtp.so"),
+        ("/a/x.dll", "/a/QnnHtp.dll"),
+        ("/a/libx.dylib", "/a/libQnnHtp.dylib"),
+    ],
 )
 def test_files_of_options_are_beside_the_library(library: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.validate.plugins._LOADED", {"QNNExecutionProvider": library})

@@ -26,7 +26,10 @@ def test_ports_and_results() -> None:
     session = remote()
     inputs, outputs, fed = session.ports
     assert [port.name for port in inputs] == ["x"]
-    assert [(port.name, port.type) for port in outputs] == [("y", "tensor(float)"), ("s", "tensor(int64)")]
+    assert [(port.name, port.type) for port in outputs] == [
+        ("y", "tensor(float)"),
+        ("s", "tensor(int64)"),
+    ]
     assert fed == {"x"}
     y, shape = session.run(FEEDS)
     assert np.array_equal(array(y), [[0, 2, 3]])
@@ -76,7 +79,12 @@ def test_the_process_ends_with_the_session() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [(b"", ""), (b"one\ntwo  words\n\n", ": two words"), (b"\xff\n", ": \ufffd"), (b"x" * 9999, ": " + "x" * 300)],
+    [
+        (b"", ""),
+        (b"one\ntwo  words\n\n", ": two words"),
+        (b"\xff\n", ": \ufffd"),
+        (b"x" * 9999, ": " + "x" * 300),
+    ],
 )
 def test_the_last_line_of_the_errors(text: bytes, expected: str, tmp_path: Path) -> None:
     (tmp_path / "errors").write_bytes(text)

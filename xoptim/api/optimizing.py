@@ -36,6 +36,7 @@ class OptimizeChanges(OptimizationChanges, total=False):
     only_if_faster: bool | BenchOptions
     precision: PrecisionOptions | None
     report: Listener | str | Path | None
+    target: str
 
 
 class FileChanges(OptimizationChanges, total=False):
@@ -59,6 +60,7 @@ def optimize(
     only_if_faster: bool | BenchOptions = False,
     precision: PrecisionOptions | None = None,
     report: Listener | str | Path | None = None,
+    target: str = "",
     **changes: Unpack[OptimizationChanges],
 ) -> Any:
     """Optimize a model and return one of the same kind. The given model is left unchanged.
@@ -70,32 +72,41 @@ def optimize(
             a path, which gives a ``ModelProto``.
         options: of the optimization.
         inline: replace calls of local functions by their bodies first.
-        verify: run the original and the result in onnxruntime and compare: a pattern that makes the model compute something
-            else is left out, with a warning. Options set the comparison.
+        verify: run both models in onnxruntime and compare; a pattern that changes results is left out, with a warning.
         only_if_faster: measure, and leave out the groups of patterns that make it slower. Options set the measurement.
-        precision: round products to fewer bits, as many as its tolerance allows, as ``xopt --precision`` does.
+        precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`, which has the result of the comparison too; or the file of a page with
             both graphs and every rewrite (``report="report.html"``, see `xoptim.report`).
+        target: where the model will run, such as ``"webgpu"``: what its provider does not take is lowered, and with
+            ``verify`` the result is verified there (see `xoptim.place`).
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Raises:
         ModelError: when the model cannot be read.
         UnknownPatternError: when a pattern name is unknown.
-        DifferentModelError: with ``verify``, when the result computes something else: with ``strict``, or when no rewrite
-            was found to leave out. ``report`` describes the difference.
+        DifferentModelError: with ``verify``, when the result computes something else, and no rewrite was left out for it.
         NotValidatedError: with ``verify``, when there is no verdict; ``report`` gives the reason, ``model`` is the result.
         ValueError: ``precision`` and ``only_if_faster`` exclude each other.
         ChoiceError: when sizes or values of the options do not fit the model, or it has nothing to round.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
+        TargetError: with ``verify``, when it differs on the target, or could not be verified there.
         PatternError: when a selected pattern is declared wrongly.
         ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
         LoadError, FeedError, RunError: when a model cannot be measured.
         MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
-    source = Source(model)
     chosen = given(OptimizationOptions, options, changes)
-    how, faster = _how(chosen, verify, inline), _faster(chosen, only_if_faster)
-    job = JobOptions(optimization=chosen, verification=how, precision=precision, keep_if_faster=faster)
+    job = JobOptions(
+        optimization=replace(chosen, target=target or chosen.target),
+        verification=_how(chosen, verify, inline),
+        precision=precision,
+        keep_if_faster=_faster(chosen, only_if_faster),
+    )
+    return _optimized(Source(model), job, report)
+
+
+def _optimized(source: Source, job: JobOptions, report: Listener | str | Path | None) -> Any:
+    """The model that a job makes, of the kind that was given."""
     proto = _result(source, report, job)
     if source.kind == "path":
         hold_weights(proto, source.base_dir)
@@ -131,8 +142,8 @@ def optimize_file(
         share_weights: refer to the file of the source's weights, if it is in the same folder, in place of copying those that
             have not changed; the metadata of the result (``xoptim.weights``) name that file then.
         report: as for `optimize`.
-        **changes: fields of `OptimizationOptions` to set; and ``precision`` as for `optimize`, which holds the weights of
-            products in memory.
+        **changes: fields of `OptimizationOptions` to set, but for ``target``, which ``options`` can have; and ``precision``
+            as for `optimize`, which holds the weights of products in memory.
 
     Raises:
         ModelError: when the model cannot be read, or a file cannot be written.

@@ -17,15 +17,16 @@ def place(
     seconds: float = PATIENCE,
     custom_op_libs: tuple[str, ...] = (),
 ) -> Placement:
-    """Ask a target which nodes of a model it takes, in how many parts, and why it does not take the others.
+    """Ask a target which nodes of a model it takes, in how many parts, and why not the others.
 
     The provider is loaded in a process of its own; the model is not run.
 
     Args:
         model: a model as for `xoptim.optimize`, which is left unchanged.
-        target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt``, ``cpu``; by table, which is not verified, ``webnn``,
-            ``coreml``, ``nnapi`` and ``onnx``, the standard.
-        software_device: whether a provider that has no device here may compute on the processor (``webgpu``).
+        target: ``webgpu``, ``qnn``, ``openvino``, ``cuda``, ``tensorrt``, ``cpu``; by table, which
+            is not verified, ``webnn``, ``coreml``, ``nnapi`` and ``onnx``, the standard.
+        software_device: whether a provider that has no device here may compute on the processor
+            (``webgpu``).
         seconds: that the provider has to answer.
         custom_op_libs: libraries of operators that the model needs, by file.
 
@@ -49,12 +50,19 @@ def place(
 def smallest_failing(
     model: Any, target: str | Target, *, software_device: bool = False, seconds: float = SECONDS
 ) -> Failing | None:
-    """The smallest part of a model that does not compile for a target, ``None`` when the whole compiles.
+    """The smallest part of a model that does not compile, ``None`` when the whole compiles.
 
-    Arguments and errors as for `place`; ``seconds`` is the time for the search, after which the smallest part so far counts.
+    Arguments and errors as for `place`; ``seconds`` is the time for the search, after which the
+    smallest part so far counts.
     """
     source = Source(model)
-    return smallest(source.proto, _target(target), _folder(source), software_device=software_device, seconds=seconds)
+    return smallest(
+        source.proto,
+        _target(target),
+        _folder(source),
+        software_device=software_device,
+        seconds=seconds,
+    )
 
 
 def _target(target: str | Target) -> Target:

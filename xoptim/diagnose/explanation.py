@@ -96,7 +96,7 @@ def locate(model: Model, at: str) -> list[Node]:
     if not found:
         known = {name for node in nodes for name in (node.name, *node.output) if name}
         hint = suggestion(at, known, f"positions are #0 to #{len(nodes) - 1}", most=3)
-        raise ModelError(f"no node or result is called {at!r}; {hint}")
+        raise ModelError(f"no node or result is called {abridged(at)}; {hint}")
     return found
 
 

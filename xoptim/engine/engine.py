@@ -85,7 +85,8 @@ class Applier:
         if (failed or dropped) and (pattern.name() in failed or (pattern.name(), node) in dropped):
             return None
         try:
-            return pattern.match_at(self.view, node, matched)
+            found = pattern.match_at(self.view, node, matched)
+            return found if found is None or self.state.may_apply(found) else None
         except PASSED_ON:
             raise
         except Exception as error:  # the code of a pattern may raise anything

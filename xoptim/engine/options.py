@@ -1,6 +1,6 @@
 """The options of the optimizer."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
@@ -36,6 +36,8 @@ class OptimizationOptions:
         merge: merge equal nodes and equal initializers.
         strategy: which of two overlapping matches is applied: the match of the earlier pattern, or the one with more nodes.
         provider: execution provider to optimize for.
+        target: name of the target that the model will run on (see `xoptim.targets`), empty for the provider. Patterns that
+            were measured to be faster on other providers only are left out, and what the target does not run is lowered.
         strict: errors in patterns are fatal instead of skipped with a warning.
         drop: patterns and passes to drop; ``"constant_folding"``, ``"merge"``, ``"remove_unused"`` and ``"remove_identity"``
             are the options of these names.
@@ -53,6 +55,8 @@ class OptimizationOptions:
             model, or ``"unlimited"``. By default a tenth or 1 MB, whichever is more; and no second form of a large constant
             that stays.
         max_rewrites: maximal number of rewrites; -1 for no limit. The first rewrites do not depend on the number.
+        lower_at: names of the nodes at which each pattern of the phase ``lower`` may be applied, by the name of the pattern;
+            everywhere for a pattern that it does not name.
         tag_nodes: write the name of the pattern into the metadata of the nodes that it makes.
         on_event: called with each event.
         on_application: called after each rewrite.
@@ -69,6 +73,7 @@ class OptimizationOptions:
     merge: bool = True
     strategy: Literal["priority", "largest"] = "priority"
     provider: str = "cpu"
+    target: str = ""
     strict: bool = False
     drop: tuple[str, ...] = ()
     assume: Sequence[str] = ()
@@ -78,6 +83,7 @@ class OptimizationOptions:
     outline: bool = False
     drop_unused_inputs: bool = False
     max_growth: int | str | None = None
+    lower_at: Mapping[str, Collection[str]] = field(default_factory=dict)
     tag_nodes: bool = True
     on_event: Callable[[Event], None] | None = None
     on_application: Callable[[Application], None] | None = None
@@ -114,7 +120,11 @@ class OptimizationOptions:
         chosen = select(query, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
         if debug.patterns:  # raises for unknown names
             select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
-        return [p for p in chosen if not p.unfit_for(None, self.provider)]
+        return [p for p in chosen if not p.unfit_for(None, self.provider) and self._suits(p)]
+
+    def _suits(self, rewrite: Rewrite) -> bool:
+        """Whether a rewrite may be used for the target: not one that was measured to be faster on the CPU only."""
+        return self.target in ("", "cpu") or rewrite.providers != ("cpu",)
 
     def verbosity(self, rewrite: Rewrite) -> int:
         """Verbosity of the log of a rewrite."""
@@ -137,7 +147,7 @@ class OptimizationOptions:
 
 
 class OptimizationChanges(TypedDict, total=False):
-    """The fields of `OptimizationOptions` as keyword arguments."""
+    """The fields of `OptimizationOptions` as keyword arguments, but for ``target``: functions have others of this name."""
 
     patterns: Selection
     verbose: int
@@ -158,6 +168,7 @@ class OptimizationChanges(TypedDict, total=False):
     outline: bool
     drop_unused_inputs: bool
     max_growth: int | str | None
+    lower_at: Mapping[str, Collection[str]]
     tag_nodes: bool
     on_event: Callable[[Event], None] | None
     on_application: Callable[[Application], None] | None

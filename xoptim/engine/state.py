@@ -13,7 +13,7 @@ from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model
 from xoptim.graph.node import Node
 from xoptim.match.lines import line_of_mistake
-from xoptim.match.pattern import PatternOptimization
+from xoptim.match.pattern import MatchResult, PatternOptimization
 from xoptim.match.refusal import Refusal, listening
 from xoptim.match.rewrite import Rewrite
 from xoptim.passes.cleanup import remove_identities
@@ -116,6 +116,14 @@ class State:
             self.events.subscribe(Guard(model, options.debug.keep), Guard.kinds)
         if options.on_application is not None:
             self.events.subscribe(for_applications(options.on_application), ("applied",))
+
+    def may_apply(self, match: MatchResult) -> bool:
+        """Whether a match is at one of the nodes for which its pattern was chosen."""
+        chosen = self.options.lower_at
+        if not chosen or match.pattern.name() not in chosen:
+            return True
+        names = chosen[match.pattern.name()]
+        return any(node is not None and node.name in names for node in match.nodes)
 
     @property
     def is_exhausted(self) -> bool:

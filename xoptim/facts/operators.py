@@ -14,7 +14,7 @@ from xoptim.facts.dtypes import ELEMENT_TYPES, type_name
 from xoptim.facts.lazy import lazy_module
 from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import DOMAIN_VERSIONS, KNOWN_DOMAINS, schema, since_version
-from xoptim.facts.words import meant
+from xoptim.facts.words import abridged, meant, shortened
 
 _registry_of_onnxruntime = lazy_module("onnxruntime.capi.onnxruntime_pybind11_state")
 
@@ -234,7 +234,7 @@ def objection(
             return None
         names = _names(domain)
         hint = "" if op_type in names else meant(op_type, names)
-        return f"operator {label} does not exist in version {opset} of the operator set{hint}"
+        return f"operator {shortened(label)} does not exist in version {opset} of the operator set{hint}"
     if known.deprecated:
         return f"operator {label} is deprecated in version {opset} of the operator set"
     if not known.inputs[0] <= inputs <= known.inputs[1]:
@@ -369,12 +369,12 @@ def mistake_in(op_type: str, domain: str, attributes: Collection[str], operands:
     if not versions:
         if domain == "com.microsoft" and not _schemas_of_onnxruntime():
             return None
-        return f"there is no operator {label}{meant(op_type, _names(domain))}"
+        return f"there is no operator {shortened(label)}{meant(op_type, _names(domain))}"
     moved = {name for op, name in MOVED if op == op_type and not domain}
     known = {name for version in versions for name in version.attributes} | moved
     strange = next((name for name in attributes if name not in known), None)
     if strange is not None:
-        return f"{label} has no attribute {strange!r}{meant(strange, known)}"
+        return f"{label} has no attribute {abridged(strange)}{meant(strange, known)}"
     low = min(version.inputs[0] for version in versions) - len(moved.intersection(attributes))
     high = max(version.inputs[1] for version in versions)
     if operands and (operands[-1] < low or operands[0] > high):

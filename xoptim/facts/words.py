@@ -1,7 +1,8 @@
 """Words of messages: suggestions for those that do not exist, and numbers of things and bytes."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from heapq import nlargest
 from typing import Final
 
 LONGEST: Final = 100
@@ -13,18 +14,51 @@ def abridged(word: str) -> str:
     return repr(word) if len(word) <= LONGEST else f"{word[:LONGEST]!r}..."
 
 
+def shortened(text: str) -> str:
+    """A text without the end of one that is long."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
 def quoted(path: object) -> str:
     """A path in quotation marks, as it is written: a backslash is not doubled. Control characters are escaped."""
     return repr(str(path)).replace("\\\\", "\\")
 
 
+_MOST_STEPS: Final = 2_000_000
+"""Pairs of letters that are compared for one word: about half a second."""
+
+
 def similar(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known words that are similar to a word, the most similar first, the case of letters ignored; ``most`` of them."""
-    wanted = word.lower() if len(word) <= LONGEST else ""
-    names = {name.lower(): name for name in sorted(known, reverse=True)}
-    steps = {name: _distance(wanted, name) for name in names if 2 * abs(len(name) - len(wanted)) <= len(wanted)}
-    near = sorted((name for name in steps if 2 * steps[name] <= len(wanted)), key=lambda name: steps[name])
+    """The known words that are similar to a word, the most similar first; ``most`` of them.
+
+    The case of letters does not matter. Of very many words, those are compared that begin and end like it.
+    """
+    if len(word) > LONGEST:
+        return []
+    wanted = word.lower()
+    length = len(wanted)
+    candidates = [name for name in known if 2 * abs(len(name) - length) <= length]
+    names = {name.lower(): name for name in sorted(candidates, reverse=True)}
+    steps = {name: _distance(wanted, name) for name in _most_alike(wanted, names)}
+    near = [name for name in steps if 2 * steps[name] <= length]
+    near.sort(key=lambda name: steps[name])
     return [names[name] for name in near[:most]]
+
+
+def _most_alike(word: str, names: Collection[str]) -> list[str]:
+    """The names to compare with a word: all, or as many as there is time for."""
+    count = _MOST_STEPS // max(1, 2 * len(word) ** 2)
+    if len(names) <= count:
+        return list(names)
+    ends = {name: _shared(word, name) + _shared(word[::-1], name[::-1]) for name in names}
+    chosen = nlargest(count, names, key=lambda name: ends[name])
+    return sorted(chosen, reverse=True)
+
+
+def _shared(a: str, b: str) -> int:
+    """The number of letters with which both words begin."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((at for at, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
 def suggestion(word: str, known: Iterable[str], otherwise: str, most: int = 1) -> str:

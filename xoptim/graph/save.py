@@ -415,6 +415,7 @@ def save_proto(
     *,
     external: bool | None = None,
     share_weights: bool = False,
+    in_place: bool = False,
     along: Mapping[Path, bytes] | None = None,
 ) -> list[Path]:
     """Write a model, and its weights to one external file where necessary; returns the files written.
@@ -430,9 +431,11 @@ def save_proto(
         external: write weights to a file of their own (``TARGET.data``); by default only when some of them are in an
             external file already, or when the model would not fit into a protobuf.
         share_weights: keep referring to files of weights in the folder of the target; the metadata then name them.
+        in_place: the model came from the target, and nothing needs the former file of its weights.
         along: contents of further files, which are moved into place with the model: all of them, or none.
     """
-    with Draft(target, external=external, share_weights=share_weights) as draft:
+    draft = Draft(target, external=external, share_weights=share_weights, in_place=in_place)
+    with draft:
         draft.fill(proto, Held().weights_of(proto, base_dir), came_external=has_external_data(proto))
         return draft.commit(proto, along)
 

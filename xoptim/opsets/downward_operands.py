@@ -16,7 +16,7 @@ from xoptim.opsets.call import Adapter, Call, Refused
 
 _BROADCAST_SINCE: Final = 8
 """Operator set since which Max and Min broadcast their operands."""
-_ENDS: Final = {
+_ENDS: Final[dict[int, tuple[float | None, float | None]]] = {
     TensorProto.FLOAT: (None, None),
     TensorProto.FLOAT16: (float(np.finfo(np.float16).min), float(np.finfo(np.float16).max)),
 }

@@ -9,7 +9,7 @@ from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.protos import every_node, inner_graphs, own_names
-from xoptim.facts.words import meant
+from xoptim.facts.words import abridged, meant
 from xoptim.graph.export import export_node, value_info
 from xoptim.graph.fragment import model_of
 from xoptim.graph.graph import Graph
@@ -51,7 +51,7 @@ def extract_part(
 def _check_exists(graph: Graph, name: str) -> None:
     if not graph.defines(name):
         known = [each for node in graph.nodes for each in node.output if each] + list(graph.inputs)
-        raise ModelError(f"the main graph has no value {name!r}{meant(name, known)}")
+        raise ModelError(f"the main graph has no value {abridged(name)}{meant(name, known)}")
 
 
 def _needed(graph: Graph, ends: Iterable[str], given: set[str]) -> tuple[list[Node], dict[str, None]]:
@@ -162,7 +162,7 @@ def keep_outputs(proto: ModelProto, names: Sequence[str], base_dir: Path | None 
     for name in dict.fromkeys(names):
         if graph.producer(name) is None:
             results = [each for node in graph.nodes for each in node.output if each]
-            raise ModelError(f"no node of the main graph produces {name!r}{meant(name, results)}")
+            raise ModelError(f"no node of the main graph produces {abridged(name)}{meant(name, results)}")
         info = graph.info_of(name)
         if not info.dtype:
             raise ModelError(f"the type of {name!r} is not known, so it cannot be an output")

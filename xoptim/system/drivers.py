@@ -1,4 +1,4 @@
-"""Drivers of devices: SwiftShader, a driver of Vulkan that computes on the processor, as browsers bring it."""
+"""SwiftShader, a driver of Vulkan that computes on the processor, as browsers bring it."""
 
 import ctypes
 from pathlib import Path
@@ -25,7 +25,7 @@ def software_driver() -> Path | None:
 
 
 def use_software_driver() -> None:
-    """Let Vulkan use SwiftShader in this process and its children, unless a variable of the environment names a driver."""
+    """Let Vulkan use SwiftShader here and in children, unless a variable names a driver."""
     driver = software_driver()
     if driver is None:
         return

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +43,25 @@ def start_python(code: str, *words: str, prefix: Sequence[str] = (), **options: 
 def set_variable(name: str, value: str) -> None:
     """Set a variable of the environment of this process and its children, for a library; one that is set already stays."""
     os.environ.setdefault(name, value)
+
+
+@contextmanager
+def without_output() -> Iterator[None]:
+    """Drop what libraries write to standard output meanwhile: it may be a file that is being written, or an answer."""
+    try:
+        sys.stdout.flush()
+        kept = os.dup(1)
+    except (AttributeError, OSError, ValueError):  # there is no standard output
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def filling_memory() -> list[str]:

@@ -1,4 +1,4 @@
-"""The smallest part of a model that does not compile for a target: compilers often do not name the node that stops them."""
+"""The smallest part of a model that does not compile: compilers seldom name what stops them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Failing:
         nodes: its nodes, in order; the last one is where compiling stops.
         operators: their operators.
         error: why it does not compile, in one line.
-        is_smallest: whether the search came to its end; otherwise time was up, and a smaller part may not compile either.
+        is_smallest: whether the search came to its end; otherwise time was up, and a smaller part
+            may not compile either.
     """
 
     model: onnx.ModelProto
@@ -52,10 +53,11 @@ def smallest_failing(
     software_device: bool = False,
     seconds: float = SECONDS,
 ) -> Failing | None:
-    """The smallest part of a model that does not compile for a target, ``None`` when the whole compiles.
+    """The smallest part of a model that does not compile, ``None`` when the whole compiles.
 
-    First the shortest beginning of the nodes, in their order, that fails, then the longest that can be taken from its start:
-    both by bisection, each part compiled in a process of its own. Raises the errors of `xoptim.targets.oracle.place`.
+    First the shortest beginning of the nodes, in their order, that fails, then the longest that can
+    be taken from its start: both by bisection, each part compiled in a process of its own. Raises
+    the errors of `xoptim.targets.oracle.place`.
     """
     search = _Search(model, target, base_dir, software_device, seconds)
     whole = place(model, target, base_dir, software_device=software_device, seconds=seconds)
@@ -79,7 +81,12 @@ class _Search:
     """Compiles parts of a model, and remembers the answers."""
 
     def __init__(
-        self, model: onnx.ModelProto, target: Target, base_dir: Path | None, software_device: bool, seconds: float
+        self,
+        model: onnx.ModelProto,
+        target: Target,
+        base_dir: Path | None,
+        software_device: bool,
+        seconds: float,
     ) -> None:
         self._model = inline_functions(model) if model.functions else model
         self._target, self._base_dir, self._software = target, base_dir, software_device
@@ -89,7 +96,7 @@ class _Search:
         self.is_late = False
 
     def least(self, low: int, high: int, fails: Callable[[int], bool]) -> int:
-        """The least size from ``low`` on that fails; ``high``, which does, when time is up before the search ends."""
+        """The least size from ``low`` on that fails; ``high``, which does, when time is up."""
         while low < high and not self.is_late:
             middle = (low + high) // 2
             if fails(middle):
@@ -99,7 +106,7 @@ class _Search:
         return high
 
     def fails(self, start: int, end: int) -> bool:
-        """Whether the nodes between two places do not compile. Parts that cannot be cut out count as ones that do."""
+        """Whether the nodes between two places do not compile; parts that cannot be cut out do."""
         left = self._end - time.monotonic()
         if left <= 0:
             self.is_late = True
@@ -108,7 +115,13 @@ class _Search:
         if part is None:
             return False
         try:
-            answer = place(part, self._target, self._base_dir, software_device=self._software, seconds=left)
+            answer = place(
+                part,
+                self._target,
+                self._base_dir,
+                software_device=self._software,
+                seconds=left,
+            )
         except PlacementError:
             self.is_late = True
             return False
@@ -116,7 +129,7 @@ class _Search:
         return not answer.compiles
 
     def part(self, start: int, end: int) -> onnx.ModelProto | None:
-        """The nodes between two places as a model, ``None`` where they compute nothing or cannot be cut out."""
+        """The nodes between two places as a model, ``None`` where they cannot be cut out."""
         inside = self.nodes[start:end]
         made = [name for node in inside for name in node.output if name]
         graph = inside[0].graph
@@ -124,8 +137,11 @@ class _Search:
         needed = {name for node in self.nodes[end:] for name in reads(node)} | set(graph.outputs)
         outputs = [name for name in made if name in needed]
         given = {name for node in self.nodes[:start] for name in node.output if name}
-        inputs = dict.fromkeys(name for node in inside for name in reads(node) if name in given and not graph.is_computed(name))
+        read = dict.fromkeys(name for node in inside for name in reads(node) if name in given)
+        inputs = [name for name in read if not graph.is_computed(name)]
+        if not outputs:
+            return None
         try:
-            return extract_part(self._model, list(inputs), outputs, self._base_dir) if outputs else None
+            return extract_part(self._model, inputs, outputs, self._base_dir)
         except ModelError:
             return None

@@ -33,7 +33,10 @@ def main() -> None:
 
 
 def answer_to(question: Question) -> Answer:
-    """The answer to a question. Raises `ProviderUnavailable` when the provider is missing or has no device."""
+    """The answer to a question.
+
+    Raises `ProviderUnavailable` when the provider is missing or has no device.
+    """
     resolve_providers((question.provider,))
     plugin = plugin_named(question.provider)
     if plugin is not None:

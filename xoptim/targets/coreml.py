@@ -7,7 +7,12 @@ from xoptim.targets.target import FLOAT16_ERROR, Needs, Target
 TARGET: Final = Target(
     name="coreml",
     title="devices of Apple (Core ML)",
-    needs=Needs(static_shapes=True, standard_operators=True, prefers_float16=True, compiles_parts=True),
+    needs=Needs(
+        static_shapes=True,
+        standard_operators=True,
+        prefers_float16=True,
+        compiles_parts=True,
+    ),
     tolerance=FLOAT16_ERROR,
     table=True,
 )

@@ -4,4 +4,9 @@ from typing import Final
 
 from xoptim.targets.target import Target
 
-TARGET: Final = Target(name="cuda", title="GPUs of NVIDIA (CUDA)", provider="cuda", package="onnxruntime-gpu")
+TARGET: Final = Target(
+    name="cuda",
+    title="GPUs of NVIDIA (CUDA)",
+    provider="cuda",
+    package="onnxruntime-gpu",
+)

@@ -1,4 +1,4 @@
-"""The nodes of a model with names by which an execution provider's answers are matched, and facts about them."""
+"""The nodes of a model, with names by which answers are matched, and facts about them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ class ListedNode:
         op_type: its operator.
         domain: of the operator.
         opset: version of the operator set of its domain that the model imports.
-        since: version of that set in which the operator last changed, ``opset`` where that is unknown.
+        since: version of that set in which the operator last changed, ``opset`` where that is
+            unknown.
         types: element types of its operands, 0 where unknown.
         readers: numbers of the nodes that read its results.
         is_constant: whether it depends on constants only, and is computed when the model is loaded.
-        is_shape_arithmetic: whether it computes sizes: results of Shape and Size, and small results that depend on those only.
+        is_shape_arithmetic: whether it computes sizes: results of Shape and Size, and small results
+            that depend on those only.
         is_static: whether the shapes of its operands and results are numbers.
     """
 
@@ -66,15 +68,26 @@ class ListedNode:
 
 
 def number_in(name: str) -> int | None:
-    """The number of the node in the name that onnxruntime or a provider derived from ours; ``None`` when there is none."""
+    """The number in a name that onnxruntime derived from ours; ``None`` when there is none."""
     found = _NAME.search(name)
     return int(found[1]) if found else None
 
 
-def with_numbers(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
-    """A copy of a model without local functions, whose nodes have their numbers as names; and the names that they had.
+def readable(text: str, nodes: Sequence[ListedNode]) -> str:
+    """A message in one line, with the names that the nodes have in the model."""
 
-    The weights are copied. Raises `ModelError` when a local function cannot be expanded.
+    def original(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return nodes[number].name if number < len(nodes) else found[0]
+
+    return _NAME.sub(original, " ".join(text.split()))
+
+
+def with_numbers(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
+    """A copy of a model whose nodes have their numbers as names, and the names that they had.
+
+    Local functions are expanded, and weights are copied. Raises `ModelError` when a local function
+    cannot be expanded.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(inline_functions(model) if model.functions else model)
@@ -85,28 +98,47 @@ def with_numbers(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
     return copy, names
 
 
-def listed(numbered: onnx.ModelProto, names: list[str], base_dir: Path | None = None) -> list[ListedNode]:
-    """The facts about the nodes of a model that `with_numbers` made, in the order of their numbers."""
+def named(numbered: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """A copy of a model that `with_numbers` made, with the names that its nodes had."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(numbered)
+    for node, name in zip(every_node(copy.graph.node), names, strict=True):
+        node.name = name
+    return copy
+
+
+def listed(
+    numbered: onnx.ModelProto,
+    names: Sequence[str],
+    base_dir: Path | None = None,
+) -> list[ListedNode]:
+    """The facts about the nodes of a model that `with_numbers` made, by their numbers."""
     with quietly():
         graph = load_model(numbered, base_dir).graph
-    nodes = {number: node for node in all_nodes(graph.nodes) if (number := number_in(node.name)) is not None}
+    nodes = {_number_of(node): node for node in all_nodes(graph.nodes)}
     makers = {name: number for number, node in nodes.items() for name in node.output if name}
     readers: dict[int, set[int]] = {number: set() for number in nodes}
     sizes: set[int] = set()
     for node in all_nodes(graph.nodes):  # operands before their readers
-        number = number_in(node.name)
-        assert number is not None
+        number = _number_of(node)
         for name in reads(node):
             if name in makers:
                 readers[makers[name]].add(number)
         if _computes_sizes(node, makers, sizes):
             sizes.add(number)
-    return [
-        _facts(node, names[number], tuple(sorted(readers[number])), number in sizes) for number, node in sorted(nodes.items())
-    ]
+    found: list[ListedNode] = []
+    for number, name in enumerate(names):
+        found.append(_facts(nodes[number], name, sorted(readers[number]), number in sizes))
+    return found
 
 
-def _facts(node: Node, name: str, readers: tuple[int, ...], is_shape_arithmetic: bool) -> ListedNode:
+def _number_of(node: Node) -> int:
+    number = number_in(node.name)
+    assert number is not None
+    return number
+
+
+def _facts(node: Node, name: str, readers: Sequence[int], is_shape: bool) -> ListedNode:
     graph = _graph_of(node)
     opset = graph.opsets.get(node.domain, 1)
     values = [graph.known(each) for each in (*node.input, *node.output) if each]
@@ -117,9 +149,9 @@ def _facts(node: Node, name: str, readers: tuple[int, ...], is_shape_arithmetic:
         opset=opset,
         since=since_version(node.op_type, node.domain, opset) or opset,
         types=tuple(graph.info_of(each).dtype for each in node.input if each),
-        readers=readers,
+        readers=tuple(readers),
         is_constant=_is_constant(node),
-        is_shape_arithmetic=is_shape_arithmetic,
+        is_shape_arithmetic=is_shape,
         is_static=all(info is not None and info.static_shape is not None for info in values),
     )
 
@@ -127,7 +159,9 @@ def _facts(node: Node, name: str, readers: tuple[int, ...], is_shape_arithmetic:
 def _is_constant(node: Node) -> bool:
     """Whether the results of a node are stored in it, or depend on constants only."""
     graph = _graph_of(node)
-    return node.op_type == "Constant" or all(graph.is_computed(name) for name in node.output if name)
+    if node.op_type == "Constant":
+        return True
+    return all(graph.is_computed(name) for name in node.output if name)
 
 
 def _computes_sizes(node: Node, makers: dict[str, int], sizes: set[int]) -> bool:
@@ -135,7 +169,8 @@ def _computes_sizes(node: Node, makers: dict[str, int], sizes: set[int]) -> bool
     if node.op_type in _SIZES and not node.domain:
         return True
     graph = _graph_of(node)
-    operands = [name for name in reads(node) if not graph.is_computed(name) and graph.tensor(name) is None]
+    varying = [name for name in reads(node) if not graph.is_computed(name)]
+    operands = [name for name in varying if graph.tensor(name) is None]
     if not operands or any(makers.get(name) not in sizes for name in operands):
         return False
     return all(_is_small(graph, name) for name in node.output if name)
@@ -152,14 +187,20 @@ def _graph_of(node: Node) -> Graph:
     return node.graph
 
 
-def partitions(nodes: Sequence[ListedNode], taken: Collection[int], left: Collection[int]) -> dict[int, int]:
-    """The number of the partition of each node that is taken, for a provider that runs one node after the other.
+def partitions(
+    nodes: Sequence[ListedNode],
+    taken: Collection[int],
+    left: Collection[int],
+) -> dict[int, int]:
+    """The partition of each node that is taken, for a provider that runs one node after the other.
 
-    A partition has nodes that depend on each other, and no result of it returns to it through a node that is ``left`` to
-    another provider. Nodes that are neither taken nor left are merged into their neighbours. Sizes and constants do not
-    connect or part anything; those that are taken count to the first partition.
+    A partition has nodes that depend on each other, and no result of it returns to it through a
+    node that is ``left`` to another provider. Nodes that are neither taken nor left are merged into
+    their neighbours. Sizes and constants do not connect or part anything; those that are taken
+    count to the first partition.
     """
-    small = {number for number, node in enumerate(nodes) if node.is_shape_arithmetic or node.is_constant}
+    sizes = {number for number, node in enumerate(nodes) if node.is_shape_arithmetic}
+    small = sizes | {number for number, node in enumerate(nodes) if node.is_constant}
     left = set(left) - small
     inner = {number for number in range(len(nodes)) if number not in left and number not in small}
     stage = [0] * len(nodes)
@@ -173,8 +214,11 @@ def partitions(nodes: Sequence[ListedNode], taken: Collection[int], left: Collec
             if reader in inner and stage[reader] == stage[number]:
                 links.join(number, reader)
     numbers: dict[int, int] = {}
-    found = {number: numbers.setdefault(links.first(number), len(numbers)) for number in sorted(taken) if number in inner}
-    return {**dict.fromkeys(taken, 0), **found}
+    found = dict.fromkeys(taken, 0)
+    for number in sorted(taken):
+        if number in inner:
+            found[number] = numbers.setdefault(links.first(number), len(numbers))
+    return found
 
 
 class _Links:

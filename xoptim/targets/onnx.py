@@ -4,4 +4,9 @@ from typing import Final
 
 from xoptim.targets.target import Needs, Target
 
-TARGET: Final = Target(name="onnx", title="any runtime (standard operators)", needs=Needs(standard_operators=True), table=True)
+TARGET: Final = Target(
+    name="onnx",
+    title="any runtime (standard operators)",
+    needs=Needs(standard_operators=True),
+    table=True,
+)

@@ -19,12 +19,14 @@ class PlacedNode:
         name: its name; the name of its first result where it has none.
         op_type: its operator.
         domain: of the operator, empty for the standard one.
-        provider: full name of the provider that runs it; empty for a node that onnxruntime computes ahead or merges into
-            others, and for all nodes of a model that does not compile.
-        partition: number of the part of the graph that the target runs as one, from 0; -1 where the target does not take it.
+        provider: full name of the provider that runs it; empty for a node that onnxruntime computes
+            ahead or merges into others, and for all nodes of a model that does not compile.
+        partition: number of the part of the graph that the target runs as one, from 0; -1 where the
+            target does not take it.
         reason: why the target does not take it, where that is known.
         advice: what would help, where that is known.
-        is_shape_arithmetic: whether it only computes sizes: onnxruntime leaves such nodes on the processor on purpose.
+        is_shape_arithmetic: whether it only computes sizes: onnxruntime leaves such nodes on the
+            processor on purpose.
     """
 
     name: str
@@ -79,8 +81,10 @@ class Placement:
 
     @property
     def absent(self) -> tuple[PlacedNode, ...]:
-        """The nodes that onnxruntime computes ahead, or merges into others, before it asks the provider."""
-        return tuple(node for node in self.nodes if not node.provider and not node.is_taken) if self.compiles else ()
+        """The nodes that onnxruntime computes ahead, or merges into others, before it asks."""
+        if not self.compiles:
+            return ()
+        return tuple(node for node in self.nodes if not node.provider and not node.is_taken)
 
     @property
     def _elsewhere(self) -> tuple[PlacedNode, ...]:
@@ -97,14 +101,21 @@ class Placement:
         """One line with the counts, or with the reason why there are none."""
         if not self.compiles:
             return f"{self.target}: does not compile: {self.error[:_LONGEST]}"
+        text = f"{self.target}: {self.counts()}"
+        return f"{text} (by table, not verified)" if self.source == "table" else text
+
+    def counts(self) -> str:
+        """The counts alone."""
+        if not self.compiles:
+            return "does not compile"
         total = len(self.taken) + len(self.left) + len(self.shapes)
-        text = f"{self.target}: {len(self.taken)} of {counted(total, 'node')}"
+        text = f"{len(self.taken)} of {counted(total, 'node')}"
         if self.taken:
             text += f" in {counted(self.partitions, 'partition')}"
         if self.shapes:
             are = "computes" if len(self.shapes) == 1 else "compute"
             text += f", {len(self.shapes)} of the others {are} shapes"
-        return f"{text} (by table, not verified)" if self.source == "table" else text
+        return text
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values, and the counts."""

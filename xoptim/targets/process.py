@@ -1,4 +1,4 @@
-"""A process that asks an execution provider: a library that ends it is an error of one line, and costs nothing else."""
+"""A process that asks an execution provider: a library that ends it is an error, no more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PlacementError(XoptimError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the process has to find out.
+    """A question for the process.
 
     Attributes:
         kind: which nodes the provider takes, or which devices it has.
@@ -50,10 +50,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the process found out.
+    """The answer of the process.
 
     Attributes:
-        parts: the full name of a provider, and the names of the nodes of a part of the graph that it runs; for each part.
+        parts: the full name of a provider, and the names of the nodes of a part of the graph that
+            it runs; for each part.
         devices: the kinds of the devices.
         error: why a session could not be made, in one line.
     """
@@ -66,8 +67,9 @@ class Answer:
 def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
     """The answer of a process, and the lines of the log that name a node.
 
-    Raises `ProviderUnavailable` when the provider is missing or finds no device, and `PlacementError` when the process does not
-    answer in time. When it ends without an answer, the answer has the error.
+    Raises `ProviderUnavailable` when the provider is missing or finds no device, and
+    `PlacementError` when the process does not answer in time. When it ends without an answer, the
+    answer has the error.
     """
     pipe = subprocess.PIPE
     with tempfile.TemporaryFile() as log:
@@ -75,7 +77,8 @@ def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
             try:
                 out, _ = process.communicate(pickle.dumps(question), timeout=seconds)
             except subprocess.TimeoutExpired:
-                raise PlacementError(f"{question.provider}: there was no answer within {seconds:g} s") from None
+                told = f"{question.provider}: there was no answer within {seconds:g} s"
+                raise PlacementError(told) from None
             finally:
                 with suppress(OSError):
                     kill_group(process)
@@ -83,7 +86,8 @@ def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
         if isinstance(found, ProviderUnavailable):
             raise found
         if found is None:
-            found = Answer(error=f"the process of the provider {end_text(process.returncode)}{_told(log)}")
+            ended = end_text(process.returncode)
+            found = Answer(error=f"the process of the provider {ended}{_told(log)}")
         return found, list(_lines(log))
 
 

@@ -10,6 +10,11 @@ TARGET: Final = Target(
     title="neural processors of Snapdragon (QNN)",
     provider="qnn",
     plugin=PLUGINS["qnn"],
-    needs=Needs(static_shapes=True, standard_operators=True, prefers_float16=True, compiles_parts=True),
+    needs=Needs(
+        static_shapes=True,
+        standard_operators=True,
+        prefers_float16=True,
+        compiles_parts=True,
+    ),
     tolerance=FLOAT16_ERROR,
 )

@@ -21,7 +21,10 @@ def every() -> tuple[Target, ...]:
 
 
 def named(name: str) -> Target:
-    """The target of a name, in any case. Raises `UnknownTargetError`, with the nearest name, when there is none."""
+    """The target of a name, in any case.
+
+    Raises `UnknownTargetError`, with the nearest name, when there is none.
+    """
     found = _TARGETS.get(name.lower())
     if found is None:
         hint = suggestion(name, _TARGETS, f"there are {', '.join(_TARGETS)}")

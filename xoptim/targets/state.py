@@ -46,7 +46,15 @@ def state_of(target: Target, *, software_device: bool = False) -> TargetState:
         fault = f"not installed: {target.install}"
     elif target.plugin is not None:
         device, fault = _device(target, software_device)
-    return TargetState(target.name, target.title, target.is_installed, target.version, device, fault, target.install)
+    return TargetState(
+        target.name,
+        target.title,
+        target.is_installed,
+        target.version,
+        device,
+        fault,
+        target.install,
+    )
 
 
 def _device(target: Target, software_device: bool) -> tuple[str, str]:

@@ -1,16 +1,21 @@
-"""Tables of the operators that targets support, as their documentation lists them: nothing here is asked or verified."""
+"""Tables of operators that targets support, as documentation lists them: not verified."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from xoptim.targets.listing import ListedNode
+from xoptim.facts.schema import schema
+from xoptim.targets.listing import ListedNode, partitions
+from xoptim.targets.placement import PlacedNode, Placement
+from xoptim.targets.target import Target
 
+NOT_FIXED: Final = ("its shapes are not fixed", "--fix NAME=SIZE")
+"""A reason why a node is left, and what helps."""
 _FILE: Final = "tables.toml"
 _NO_END: Final = 1 << 31
 
@@ -21,7 +26,8 @@ class Table:
 
     Attributes:
         origin: where the table comes from, with the version.
-        operators: ranges of versions of the operator set, first and last, by label; empty for any version.
+        operators: ranges of versions of the operator set, first and last, by label; empty for any
+            version.
     """
 
     origin: str
@@ -48,7 +54,7 @@ def table_of(target: str) -> Table | None:
 
 
 def limits_of(target: str, op_type: str, domain: str) -> int | None:
-    """The newest version of the operator set in which a table has a standard operator; ``None`` for no limit."""
+    """The newest operator set in which a table has a standard operator; ``None`` for no limit."""
     table = table_of(target)
     ranges = () if table is None or domain else table.operators.get(op_type, ())
     last = max((last for _, last in ranges), default=_NO_END)
@@ -66,3 +72,43 @@ def _range(text: str) -> tuple[int, int]:
     if first.endswith("+"):
         return int(first[:-1]), _NO_END
     return int(first), int(last or first)
+
+
+def by_table(nodes: Sequence[ListedNode], target: Target) -> Placement:
+    """The placement by the table of the operators of a target; nothing was asked."""
+    table = table_of(target.name)
+    reasons: dict[int, tuple[str, str]] = {}
+    for number, node in enumerate(nodes):
+        reason = table.objection(node) if table is not None else _beyond_the_standard(node)
+        if reason:
+            reasons[number] = (reason, "")
+        elif target.needs.static_shapes and not node.is_static:
+            reasons[number] = NOT_FIXED
+    constants = {number for number, node in enumerate(nodes) if node.is_constant}
+    taken = {number for number in range(len(nodes)) if number not in reasons} - constants
+    parts = partitions(nodes, taken, reasons)
+    placed: list[PlacedNode] = []
+    for number, node in enumerate(nodes):
+        provider = "" if number in constants else target.name if number in taken else "cpu"
+        reason, advice = reasons.get(number, ("", "")) if number not in constants else ("", "")
+        placed.append(
+            PlacedNode(
+                node.name,
+                node.op_type,
+                node.domain,
+                provider,
+                parts.get(number, -1),
+                reason,
+                advice,
+                node.is_shape_arithmetic,
+            )
+        )
+    return Placement(target.name, tuple(placed), source="table")
+
+
+def _beyond_the_standard(node: ListedNode) -> str:
+    """Why a node is not one of the standard, empty when it is."""
+    is_known = schema(node.op_type, node.domain, node.opset) is not None
+    if is_known and not node.domain.startswith("com."):
+        return ""
+    return f"{node.label} is not an operator of the standard"

@@ -1,7 +1,7 @@
 """A target: where a model will run, how onnxruntime gets there, and what models need there."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from onnx import TensorProto
 
@@ -24,7 +24,8 @@ class Needs:
         max_opset: the highest one, ``None`` for the newest that onnxruntime knows.
         prefers_float16: whether 16-bit floats compile, or run, where 32-bit floats do not.
         missing_types: element types with which it does not compute.
-        compiles_parts: whether it compiles parts of a graph, and does not run one node after the other.
+        compiles_parts: whether it compiles parts of a graph, and does not run one node after the
+            other.
     """
 
     static_shapes: bool = False
@@ -43,11 +44,14 @@ class Target:
     Attributes:
         name: the short name, as users write it.
         title: the full name.
-        provider: short name of the execution provider for sessions; empty where onnxruntime has none here.
+        provider: short name of the execution provider for sessions; empty where onnxruntime has
+            none here.
         plugin: the plug-in that has the provider, ``None`` where onnxruntime itself has it.
         needs: the properties that a model needs there.
         tolerance: relative error of results that its arithmetic makes.
         package: the package that has the provider, for the line that installs it.
+        opset: operator set to raise a model to, ``None`` to leave it.
+        families: families of patterns that hinder there.
         table: whether there is a table of the operators that it supports in place of a provider to ask.
     """
 
@@ -58,14 +62,18 @@ class Target:
     needs: Needs = field(default_factory=Needs)
     tolerance: float = ROUNDING
     package: str = ""
+    opset: Literal["newest"] | None = None
+    families: tuple[str, ...] = ()
     table: bool = False
 
     @property
     def full_provider(self) -> str:
-        """The full name of its provider, by which onnxruntime lists nodes; its own name where there is no provider."""
+        """The full name of its provider, as onnxruntime lists it; its own name without one."""
         if self.plugin is not None:
             return self.plugin.provider
-        names: dict[str, str] = {name.lower(): name for name in ort.get_all_providers()} if self.provider else {}
+        if not self.provider:
+            return self.name
+        names: dict[str, str] = {name.lower(): name for name in ort.get_all_providers()}
         return names.get(f"{self.provider}executionprovider", self.name)
 
     @property

@@ -44,7 +44,7 @@ class Tuned:
         """The settings of the session."""
         return self.report.settings
 
-    def save(self, target: str | Path, *, external: bool | None = None) -> list[Path]:
+    def save(self, target: str | Path, *, external: bool | None = None, in_place: bool = False) -> list[Path]:
         """Write the model, and the settings to ``TARGET.session.json``: both, or none.
 
         Returns the files written. Raises `ModelError` when a file cannot be written; nothing has changed then.
@@ -52,15 +52,16 @@ class Tuned:
         Args:
             target: the file of the model.
             external: see `xoptim.save`.
+            in_place: the original is in the target, so that its former file of weights is removed,
+                unless another model in the folder names it.
         """
         path = Path(target)
         settings = settings_path(path)
         refuse_link(settings, path)
         if settings.is_dir():
             raise ModelError(f"cannot write {str(settings)!r}: it is a folder")
-        return save_proto(
-            self.model, path, self.base_dir, external=external, along={settings: settings_text(self.settings).encode()}
-        )
+        along = {settings: settings_text(self.settings).encode()}
+        return save_proto(self.model, path, self.base_dir, external=external, in_place=in_place, along=along)
 
 
 def tune(

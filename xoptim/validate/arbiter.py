@@ -101,14 +101,23 @@ class Arbiter:
         The constants move that only one model has, and, with ``is_noisy``, all results by one unit in the last place.
         """
         changes: list[np.ndarray] = []
-        left, rng = suspects, np.random.default_rng(0)
-        for _ in range(_DRAWS if any(self._own) or is_noisy else 0):
-            if not left.any() and not (is_noisy and len(changes) < _FEWEST):
+        left = suspects
+        rng = np.random.default_rng(0)
+        has_changes = is_noisy or any(self._own)
+        fewest = _FEWEST if is_noisy else 0
+        for _ in range(_DRAWS if has_changes else 0):
+            is_explained = not left.any()
+            if is_explained and len(changes) >= fewest:
                 break
             changes.append(self._drawn(is_noisy, at, feeds, wide, rng))
-            left = suspects & output.exceeds(np.max(changes, axis=0))
+            largest = np.max(changes, axis=0)
+            left = suspects & output.exceeds(largest)
+        if not is_noisy:
+            return left
         # At a step of a function that is reached exactly, no number is rounded, although a small change would matter.
-        return left | (suspects & output.jumps(changes)) if is_noisy else left
+        steps = suspects & output.jumps(changes)
+        found: np.ndarray = left | steps
+        return found
 
     def _drawn(
         self,

@@ -1,8 +1,8 @@
 """Which branches of an If, and how many trips of a Loop, the runs of a model reach.
 
-A copy of the model counts: each If, Loop and Scan gets one more result, a vector with a counter for each body of the model,
-that says how often each of them ran within the node. The counters of nested nodes are added up from the inside out, so that the
-main graph has one more output, with all counts of a run.
+A copy of the model counts: each If, Loop and Scan gets one more result, a vector with a counter for each
+of its bodies and of the bodies within, that says how often it ran within the node. The main graph has one
+more output, the vectors of its nodes one after the other.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from xoptim.facts.protos import every_node
 COUNTS: Final = "xoptim.branches.counts"
 """Name of the further output."""
 _PREFIX: Final = "xoptim.branches."
-_MOST: Final = 256
-"""Subgraphs of a model: each of them gets counters for all."""
+MOST: Final = 1 << 14
+"""Subgraphs of a model that counts: it is loaded once more for that."""
+_WIDTH: Final = 64
+"""Vectors that are joined at a time."""
 _TRIPS: Final = ("no trip", "one trip", "several trips")
 
 
@@ -64,12 +66,12 @@ def count_bodies(model: onnx.ModelProto) -> int:
 
 def counting(model: onnx.ModelProto) -> Counted | None:
     """A copy of a model that counts, and has no other output; ``None`` when no node has a subgraph, or too many have."""
-    if not 0 < count_bodies(model) <= _MOST or _has_old_scan(model):
+    if not 0 < count_bodies(model) <= MOST or _has_old_scan(model):
         return None
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     bodies = list(_listed(copy.graph.node, _constant_names(copy.graph)))
-    _Counter(len(bodies)).instrument(copy.graph)
+    _Counter().instrument(copy.graph)
     del copy.graph.output[:]
     copy.graph.output.append(helper.make_tensor_value_info(COUNTS, TensorProto.INT64, [len(bodies)]))
     return Counted(copy, tuple(bodies))
@@ -98,74 +100,103 @@ def _listed(nodes: Iterable[NodeProto], constants: Collection[str]) -> Iterator[
 
 
 class _Counter:
-    """Adds counters to the subgraphs of a model, one after the other."""
+    """Lets a model return a counter for each subgraph, in the order of `_listed`.
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._next = 0
+    A node with subgraphs returns a vector with the counters of its bodies, and of those within, so that
+    the work grows with the number of bodies times their depth.
+    """
+
+    def __init__(self) -> None:
         self._serial = 0
+        self._zeros: dict[int, str] = {}
 
     def instrument(self, graph: GraphProto) -> None:
-        """Add the counters of the main graph, and their sum as a result."""
-        graph.initializer.append(numpy_helper.from_array(np.zeros(self._size, np.int64), _ZERO))
-        self._add_up(graph, [_ZERO, *self._counters(graph)], COUNTS)
+        """Add the counters of the main graph, and all of them as a result."""
+        parts, _ = self._counters(graph)
+        joined = self._concat(graph, parts)
+        graph.node.append(helper.make_node("Identity", [joined], [COUNTS]))
+        for size, name in self._zeros.items():
+            graph.initializer.append(numpy_helper.from_array(np.zeros(size, np.int64), name))
 
-    def _counters(self, graph: GraphProto) -> list[str]:
-        """The counters that the nodes of a graph return, which are added here."""
-        found: list[str] = []
+    def _counters(self, graph: GraphProto) -> tuple[list[str], int]:
+        """The vectors that the nodes of a graph return, which are added here; and their whole size."""
+        names: list[str] = []
+        total = 0
         for node in graph.node:
-            bodies = _bodies_of(node)
-            states = _states(node, bodies[0].g) if bodies else 0
-            for attribute in bodies:
-                self._count(node, attribute.g, states)
+            bodies = [attribute.g for attribute in _bodies_of(node)]
             if bodies:
-                found.append(self._returned(node, states))
-        return found
+                name, size = self._count(node, bodies)
+                names.append(name)
+                total += size
+        return names, total
 
-    def _count(self, node: NodeProto, body: GraphProto, states: int) -> None:
-        """Let a body return how often it, and the bodies within, ran: a loop in all iterations so far."""
-        own = np.zeros(self._size, np.int64)
-        own[self._next] = 1
-        self._next += 1
-        one, after = self._name("own"), self._name("after")
-        parts = [one, *self._counters(body)]
-        body.node.insert(0, helper.make_node("Constant", [], [one], value=numpy_helper.from_array(own, one)))
+    def _count(self, node: NodeProto, bodies: Sequence[GraphProto]) -> tuple[str, int]:
+        """Let a node return the counters of its bodies; returns the name and the size of the vector."""
+        states = _states(node, bodies[0])
+        inner = [self._counters(body) for body in bodies]
+        sizes = [1 + size for _, size in inner]
+        before, total = 0, sum(sizes)
+        for body, (names, _), size in zip(bodies, inner, sizes, strict=True):
+            counters = self._joined(body, names, before, total - before - size)
+            self._return(node, body, states, counters, total)
+            before += size
+        return self._returned(node, states, total), total
+
+    def _joined(self, body: GraphProto, names: Sequence[str], before: int, after: int) -> str:
+        """The counters of a run of a body: 1 for itself, those within, 0 for the bodies around it."""
+        own = self._name("own")
+        array = np.array([0] * before + [1], np.int64)
+        value = numpy_helper.from_array(array, own)
+        body.node.insert(0, helper.make_node("Constant", [], [own], value=value))
+        parts = [own, *names]
+        if after:
+            parts.append(self._zero(after))
+        return self._concat(body, parts)
+
+    def _concat(self, graph: GraphProto, parts: Sequence[str]) -> str:
+        """Join vectors, a few at a time: onnxruntime takes quadratic time for many operands."""
+        while len(parts) > 1:
+            groups = [parts[at : at + _WIDTH] for at in range(0, len(parts), _WIDTH)]
+            joined = [self._name("joined") for _ in groups]
+            for group, name in zip(groups, joined, strict=True):
+                graph.node.append(helper.make_node("Concat", group, [name], axis=0))
+            parts = joined
+        return parts[0]
+
+    def _return(self, node: NodeProto, body: GraphProto, states: int, counters: str, size: int) -> None:
+        """Let a body return its counters: in a loop, the sum of all iterations so far."""
+        result = counters
         if node.op_type != "If":
-            before = self._name("before")
-            body.input.insert(_FIRST_INPUT[node.op_type] + states, self._port(before))
-            parts.append(before)
-        self._add_up(body, parts, after)
-        body.output.insert(_FIRST_OUTPUT[node.op_type] + states, self._port(after))
+            former, result = self._name("former"), self._name("sum")
+            place = _FIRST_INPUT[node.op_type] + states
+            body.input.insert(place, _port(former, size))
+            body.node.append(helper.make_node("Add", [former, counters], [result]))
+        body.output.insert(_FIRST_OUTPUT[node.op_type] + states, _port(result, size))
 
-    def _returned(self, node: NodeProto, states: int) -> str:
+    def _returned(self, node: NodeProto, states: int, size: int) -> str:
         """Let a node return the counters of its bodies; a loop starts from zero."""
         made = self._name("counts")
         if node.op_type != "If":
             first = _FIRST_INPUT[node.op_type] + states
             node.input.extend([""] * (first - len(node.input)))
-            node.input.insert(first, _ZERO)
+            node.input.insert(first, self._zero(size))
         node.output.extend([""] * (states - len(node.output)))
         node.output.insert(states, made)
         return made
 
-    def _add_up(self, graph: GraphProto, parts: Sequence[str], result: str) -> None:
-        """Add nodes that compute the sum of some counters under a name."""
-        total = parts[0]
-        for part in parts[1:]:
-            added = self._name("added")
-            graph.node.append(helper.make_node("Add", [total, part], [added]))
-            total = added
-        graph.node.append(helper.make_node("Identity", [total], [result]))
-
-    def _port(self, name: str) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, TensorProto.INT64, [self._size])
+    def _zero(self, size: int) -> str:
+        """The name of a constant of the main graph that holds zeros."""
+        return self._zeros.setdefault(size, f"{_PREFIX}zeros.{size}")
 
     def _name(self, word: str) -> str:
         self._serial += 1
         return f"{_PREFIX}{word}.{self._serial}"
 
 
-_ZERO: Final = f"{_PREFIX}zero"
+def _port(name: str, size: int) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.INT64, [size])
+
+
 _FIRST_INPUT: Final = {"Loop": 2, "Scan": 0}
 """The first state among the inputs of a loop and of its body."""
 _FIRST_OUTPUT: Final = {"If": 0, "Loop": 1, "Scan": 0}

@@ -11,11 +11,12 @@ import onnx
 
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.protos import fed_inputs, inner_graphs, is_external
-from xoptim.validate.branches import Body, count_bodies, counting
+from xoptim.validate.branches import MOST, Body, count_bodies, counting
 from xoptim.validate.dims import Sizes
 from xoptim.validate.errors import FeedError, LoadError, RunError
 from xoptim.validate.feed_values import Style
 from xoptim.validate.input_kinds import OPERANDS
+from xoptim.validate.number_plans import NumberPlans, beyond
 from xoptim.validate.operand_values import alternatives
 from xoptim.validate.protos import stored_bytes, tensor_array
 from xoptim.validate.runs import Feeding, Planning, ReferenceRun, RunPlan
@@ -80,24 +81,9 @@ SHORT: Final = 1 << 31
 """Operations of a run that is short enough to be repeated on many values: a tenth of a second or less."""
 TINY: Final = 1 << 20
 """Operations of a run that takes less time than its call."""
-_UNEVEN: Final = frozenset(
-    (
-        *("Clip", "Max", "Min", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal", "Where", "Sign", "Mod", "Abs"),
-        *("HardSigmoid", "HardSwish", "ThresholdedRelu", "Celu", "Elu", "Shrink", "Div", "Reciprocal", "Not", "Cast", "Round"),
-    )
-)
-"""Operators that treat 0 or large numbers in another way than moderate ones."""
-_SPREADING: Final = frozenset(("Conv", "ConvTranspose", "FusedConv", "QuantizeLinear", "DynamicQuantizeLinear"))
-"""Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all numbers of a tile."""
-_TYING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Equal", "GreaterOrEqual", "LessOrEqual", "Round", "Unique", "Hardmax"))
-"""Operators for which it matters whether numbers are equal, or halves."""
 _MOST_INPUTS: Final = 6  # whose values are varied one by one
 _MOST_KEPT: Final = 6  # runs with other values of one operand
 _MOST_MIXED: Final = 4  # attempts with other values of all operands
-_MOST_LEVELS: Final = 3
-_USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
-_TIMES: Final = 4  # runs of one kind where a run takes next to no time
-_ODD: Final = 3  # numbers that are not finite: NaN and two infinities
 _LARGEST_OPERAND: Final = 1 << 12
 _MOST_ATTEMPTS: Final = 96  # to reach branches
 _LEVELS: Final = (0.0, 1.0, -1.0, 100.0, -100.0, 1e6)
@@ -162,43 +148,14 @@ class Further:
         self, found: list[ReferenceRun], models: Collection[SizedModel], *, is_tiny: bool, is_on_gpu: bool
     ) -> None:
         """Zeros and large numbers, numbers of many magnitudes, equal ones, infinities and NaN: more where runs are tiny."""
-        feeding = self._feeding
-        times = _TIMES if is_tiny else 1
-        plans: list[Planning] = []
-        if feeding.may_be_wide and is_tiny:
-            plans += [feeding.styled("wide", Style(numbers="wide"))] * times
-        if feeding.may_be_wide and (is_tiny or any(model.has_any(_UNEVEN) for model in models)):
-            plans += [feeding.styled("far", Style(numbers="far"))] * times
-        if (feeding.may_be_wide or (is_tiny and feeding.random)) and any(is_tiny or model.has_any(_TYING) for model in models):
-            plans += [feeding.styled("ties", Style(numbers="ties"))] * times
-        if is_tiny and feeding.random:
-            plans += [feeding.plan] * times + [feeding.styled("free", Style())] * times
-        if is_tiny and feeding.may_be_odd:
-            plans += [feeding.styled("tiny", Style(numbers="tiny")), feeding.styled("offset", Style(numbers="offset"))]
-        plans += [feeding.styled("level", Style(level=level)) for level in self._levels(is_tiny=is_tiny)]
-        is_open = is_on_gpu and any(model.has_any(_SPREADING) for model in models)
-        if feeding.may_be_odd and feeding.options.exactness in ("exact", "rounding") and not is_open:
-            plans += [feeding.odd_plan()] * (2 if _has_few_elements(found[0].feeds) else 1)
-        self._add(found, plans)
+        numbers = NumberPlans(self._feeding, models, is_tiny=is_tiny, is_on_gpu=is_on_gpu)
+        self._add(found, numbers.plans(found[0].feeds))
 
     def _add(self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None) -> int:
         """Add runs on the values of plans, as many as the original accepts; returns their number."""
         made = list(itertools.islice(filter(None, (self._probe(len(found) + i, plan) for i, plan in enumerate(plans))), most))
         found += made
         return len(made)
-
-    def _levels(self, *, is_tiny: bool) -> list[float]:
-        """Numbers that all elements get: those that only one model has, and, where an input is one number, all of them."""
-        feeding = self._feeding
-        found: list[float] = []
-        for spec in feeding.random:
-            if feeding.uses[spec.name].kind in ("free", "positive", "unit"):
-                found += feeding.landmarks.floats if is_float(spec.element_type) else feeding.landmarks.integers
-            if spec.shape == () or is_tiny:
-                found += feeding.landmarks.all
-        bounds = list(dict.fromkeys(found))[: _MOST_LEVELS * (_TIMES if is_tiny else 1)]
-        usual = _USUAL_LEVELS if is_tiny and feeding.random else ()
-        return list(dict.fromkeys((*usual, *(number for bound in bounds for number in _beyond(bound)))))
 
     def operands(self, found: list[ReferenceRun]) -> None:
         """Other values of the inputs that decide what operators do: each alone, then all; in axes of length 1 if need be."""
@@ -243,14 +200,21 @@ class Further:
         counted = counting(self._feeding.model)
         if counted is None:
             many = count_bodies(self._feeding.model)
-            return [f"it is not known which of {many} branches and loop bodies ran: there are too many"] if many else []
+            if not many:
+                return []
+            if many > MOST:
+                limit = f"at most {MOST} are counted"
+                return [f"it is not known which of {many} branches and loop bodies ran: {limit}"]
+            return ["it is not known which branches ran: there is a Scan of operator set 8"]
         try:
-            session = Session(counted.proto, self._settings, base_dir=base_dir)
+            # Planning the memory of a run takes quadratic time in the number of branches.
+            settings = replace(self._settings, memory_pattern=False)
+            session = Session(counted.proto, settings, base_dir=base_dir)
             reach = Reach(session, counted.bodies, found)
         except (LoadError, RunError):
             return ["it is not known which branches ran: ONNX Runtime does not run the model that counts them"]
         for plan in itertools.islice(self._attempts(), _MOST_ATTEMPTS):
-            if not reach.missed():
+            if reach.is_complete():
                 break
             try:
                 is_new = reach.is_new(plan(found[0].sizes, len(found), False).feeds)
@@ -268,7 +232,7 @@ class Further:
         if not feeding.random:
             return
         bounds = feeding.landmarks.all
-        levels = dict.fromkeys((*_LEVELS, *(number for bound in bounds for number in _beyond(bound))))
+        levels = dict.fromkeys((*_LEVELS, *(number for bound in bounds for number in beyond(bound))))
         yield from (feeding.styled("branches", Style(level=level)) for level in levels)
         for spec in feeding.random[:_MOST_INPUTS]:
             yield from (self._one_level(spec.name, level) for level in levels)
@@ -295,11 +259,6 @@ class Further:
         return plan
 
 
-def _has_few_elements(feeds: Mapping[str, Value]) -> bool:
-    """Whether an input has no room for NaN and both infinities."""
-    return any(isinstance(value, np.ndarray) and 0 < value.size < _ODD for value in feeds.values())
-
-
 def _at(sizes: Sizes, planning: Planning) -> Planning:
     """The same plan at other sizes."""
 
@@ -312,12 +271,6 @@ def _at(sizes: Sizes, planning: Planning) -> Planning:
 def _picked(varied: Mapping[str, list[np.ndarray]], rng: np.random.Generator) -> dict[str, Value]:
     """One of the values of each input."""
     return {name: values[rng.integers(len(values))] for name, values in varied.items()}
-
-
-def _beyond(bound: float) -> tuple[float, ...]:
-    """A bound, and numbers on both sides of it."""
-    step = 1.0 if float(bound).is_integer() else abs(bound) / 2
-    return bound, bound + step, bound - step, -bound - step
 
 
 class Reach:
@@ -347,6 +300,11 @@ class Reach:
         """Count a run."""
         for seen, count in zip(self._seen, self._counts(feeds), strict=True):
             seen.add(count)
+
+    def is_complete(self) -> bool:
+        """Whether runs have reached everything."""
+        pairs = zip(self._bodies, self._seen, strict=True)
+        return not any(body.missed(seen) for body, seen in pairs)
 
     def missed(self) -> list[str]:
         """The branches and numbers of trips that no run has reached."""

@@ -1,4 +1,4 @@
-"""Execution providers in packages of their own, which onnxruntime loads from a library: plug-ins."""
+"""Plug-ins: execution providers in packages of their own, which onnxruntime loads."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ class Plugin:
         package: the package on PyPI, which is also the extra ``name`` of this package.
         module: the module of the package; its ``get_library_path()`` names the library.
         options: options of the provider.
-        files: options whose values are libraries of the package, without the prefix and the ending of the system.
+        files: options whose values are libraries of the package, without the prefix and the ending
+            of the system.
         devices: kinds of devices, the preferred one first.
-        rounds_to: element type to which it may round numbers of 32-bit floats: results are compared accordingly.
+        rounds_to: element type to which it may round numbers of 32-bit floats: results are compared
+            accordingly.
         advice: how to get a device where there is none.
         has_software_device: whether it runs on the processor where that is asked for.
     """
@@ -101,8 +103,9 @@ PLUGINS: Final[dict[str, Plugin]] = {
             package="onnxruntime-ep-webgpu",
             module="onnxruntime_ep_webgpu",
             devices=("GPU", "CPU", "NPU"),
-            advice=f"{SOFTWARE_DEVICE} (or the environment variables {_ALLOWED}=1 and {DRIVER_VARIABLE}=FILE.json) "
-            "runs it on the processor, by the driver SwiftShader that chromium brings",
+            advice=f"{SOFTWARE_DEVICE} (or the environment variables {_ALLOWED}=1 and "
+            f"{DRIVER_VARIABLE}=FILE.json) runs it on the processor, by the driver SwiftShader "
+            "that chromium brings",
             has_software_device=True,
         ),
         Plugin(
@@ -120,24 +123,26 @@ PLUGINS: Final[dict[str, Plugin]] = {
 
 
 _LOADED: Final[dict[str, str]] = {}
-"""Libraries that this process has loaded, by the name of the provider: a second time is an error of onnxruntime."""
+"""Libraries that are loaded, by the name of the provider: onnxruntime refuses a second time."""
 
 
 def plugin_named(name: str) -> Plugin | None:
     """The plug-in of a short or full name, in any case; ``None`` when there is none."""
     key = name.lower()
-    return next((each for each in PLUGINS.values() if key in (each.name, each.provider.lower())), None)
+    names = ((each, (each.name, each.provider.lower())) for each in PLUGINS.values())
+    return next((each for each, known in names if key in known), None)
 
 
 def plugged_in(providers: Iterable[str]) -> list[Plugin]:
-    """The plug-ins among some providers, by full names that `xoptim.validate.session.resolve_providers` gave."""
-    built_in = set(ort.get_available_providers()) - _LOADED.keys()  # which are among those that are available, too
+    """The plug-ins among some providers, which are given by their full names."""
+    # Plug-ins that are loaded are among those that are available.
+    built_in = set(ort.get_available_providers()) - _LOADED.keys()
     found = (plugin_named(name) for name in providers if name not in built_in)
     return [each for each in found if each is not None]
 
 
 def coarsest_type(providers: Iterable[str]) -> int:
-    """The element type with the fewest bits to which one of some providers may round 32-bit floats."""
+    """The coarsest element type to which one of some providers may round 32-bit floats."""
     types = [each.rounds_to for each in map(plugin_named, providers) if each is not None]
     order = (TensorProto.BFLOAT16, TensorProto.FLOAT16)
     return next((each for each in order if each in types), TensorProto.FLOAT)
@@ -152,21 +157,24 @@ def provider_of(name: str) -> str | None:
     if plugin is None:
         return None
     if not plugin.is_installed:
-        raise ProviderUnavailable(f"the execution provider {plugin.name!r} is not installed: {plugin.install}")
+        what = f"the execution provider {plugin.name!r}"
+        raise ProviderUnavailable(f"{what} is not installed: {plugin.install}")
     return plugin.provider
 
 
 def load(plugin: Plugin, *, software_device: bool = False) -> None:
     """Load the library of a plug-in, once a process.
 
-    Raises `ProviderUnavailable` when it is not installed, or cannot be loaded. With ``software_device``, a plug-in that can
-    also run on the processor does, where there is no other device; this counts when it is loaded.
+    Raises `ProviderUnavailable` when it is not installed, or cannot be loaded. With
+    ``software_device``, a plug-in that can also run on the processor does, where there is no other
+    device; this counts when it is loaded.
     """
     if plugin.provider in _LOADED:
         return
     provider_of(plugin.provider)
     if not hasattr(ort, "register_execution_provider_library"):
-        raise ProviderUnavailable(f"onnxruntime {ort.__version__} does not load plug-ins: {_OLDEST} and later do")
+        told = f"onnxruntime {ort.__version__} does not load plug-ins"
+        raise ProviderUnavailable(f"{told}: {_OLDEST} and later do")
     if software_device and plugin.has_software_device:
         set_variable(_ALLOWED, "1")
         use_software_driver()
@@ -176,12 +184,13 @@ def load(plugin: Plugin, *, software_device: bool = False) -> None:
         ort.register_execution_provider_library(plugin.provider, library)
     except Exception as error:  # neither the packages nor onnxruntime have a common base class
         reason = " ".join(str(error).split())
-        raise ProviderUnavailable(f"the execution provider {plugin.name!r} cannot be loaded: {reason}") from error
+        what = f"the execution provider {plugin.name!r}"
+        raise ProviderUnavailable(f"{what} cannot be loaded: {reason}") from error
     _LOADED[plugin.provider] = library
 
 
 def devices_of(plugin: Plugin) -> list[Any]:
-    """The devices of a plug-in that is loaded (``onnxruntime.OrtEpDevice``), the preferred one first."""
+    """The devices (``onnxruntime.OrtEpDevice``) of a loaded plug-in, the preferred one first."""
     found = [each for each in ort.get_ep_devices() if each.ep_name == plugin.provider]
     return sorted(found, key=lambda each: plugin.devices.index(kind_of(each)))
 
@@ -195,14 +204,17 @@ def provider_options(plugin: Plugin) -> dict[str, str]:
     """The options of a plug-in that is loaded, files of its package with their paths."""
     library = Path(_LOADED[plugin.provider])
     prefix = "lib" if library.name.startswith("lib") else ""
-    files = {name: str(library.with_name(f"{prefix}{stem}{library.suffix}")) for name, stem in plugin.files.items()}
-    return {**plugin.options, **files}
+    found = dict(plugin.options)
+    for name, stem in plugin.files.items():
+        found[name] = str(library.with_name(f"{prefix}{stem}{library.suffix}"))
+    return found
 
 
 def add_plugin(options: Any, plugins: Sequence[Plugin], *, software_device: bool = False) -> None:
     """Load a plug-in, and add it to the ``onnxruntime.SessionOptions`` of a session.
 
-    Raises `ProviderUnavailable` when it cannot be loaded, has no device here, or is not the only one.
+    Raises `ProviderUnavailable` when it cannot be loaded, has no device here, or is not the only
+    one.
     """
     if len(plugins) > 1:
         names = ", ".join(each.name for each in plugins)
@@ -211,5 +223,6 @@ def add_plugin(options: Any, plugins: Sequence[Plugin], *, software_device: bool
     load(plugin, software_device=software_device)
     found = devices_of(plugin)
     if not found:
-        raise ProviderUnavailable(f"the execution provider {plugin.name!r} finds no device here; {plugin.advice}")
+        what = f"the execution provider {plugin.name!r}"
+        raise ProviderUnavailable(f"{what} finds no device here; {plugin.advice}")
     options.add_provider_for_devices(found[:1], provider_options(plugin))

@@ -11,7 +11,7 @@ Value: TypeAlias = "np.ndarray | list[Any] | dict[Any, Any] | None"
 
 
 class Port(NamedTuple):
-    """An input or output of a session: its name and its type in onnxruntime, such as ``seq(tensor(float))``.
+    """An input or output of a session: its name, and its type such as ``seq(tensor(float))``.
 
     ``is_empty``: whether its shape has an axis of length 0, as onnxruntime infers it.
     """

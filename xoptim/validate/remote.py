@@ -1,4 +1,4 @@
-"""A session in a process of its own: a library of an execution provider that ends the process is an error, no more."""
+"""A session in a process of its own: a provider that ends the process is an error, no more."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GONE: Final = (EOFError, OSError, pickle.UnpicklingError)
 
 
 def ask(process: subprocess.Popen[bytes], question: object) -> Any:
-    """Send an object to a process that reads standard input, and return the object with which it answers.
+    """Send an object to the standard input of a process, and return the object that it answers.
 
     Raises one of `GONE` when the process has ended.
     """
@@ -44,7 +44,8 @@ def ask(process: subprocess.Popen[bytes], question: object) -> Any:
 class RemoteSession:
     """A session that another process holds, and that ends with this object.
 
-    ``ports`` are inputs, outputs, and the names that can be fed. Values and results go through pipes.
+    ``ports`` are inputs, outputs, and the names that can be fed. Values and results go through
+    pipes.
     """
 
     def __init__(
@@ -55,9 +56,10 @@ class RemoteSession:
         settings: SessionSettings,
     ) -> None:
         self._provider = settings.providers[0]
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with this object
-        pipe = subprocess.PIPE
-        self._process = start_python(_CODE, stdin=pipe, stdout=pipe, stderr=self._errors, **own_group())
+        # It is closed with this object
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        pipe, errors = subprocess.PIPE, self._errors
+        self._process = start_python(_CODE, stdin=pipe, stdout=pipe, stderr=errors, **own_group())
         weakref.finalize(self, _end, self._process, self._errors)
         self.ports: tuple[tuple[Port, ...], tuple[Port, ...], set[str]]
         self.ports = self._ask((source, base_dir, dict(weights), settings), LoadError)
@@ -75,7 +77,8 @@ class RemoteSession:
         try:
             answer = ask(self._process, question)
         except GONE:
-            raise kind(f"the process of the execution provider {self._provider!r} {self._end()}") from None
+            what = f"the process of the execution provider {self._provider!r}"
+            raise kind(f"{what} {self._end()}") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -88,7 +91,7 @@ class RemoteSession:
 
 
 def last_line(errors: IO[bytes]) -> str:
-    """The last line of the error output of a process, as the end of a message; empty when there is none."""
+    """The last line of the error output of a process, as the end of a message."""
     size = errors.seek(0, 2)
     errors.seek(max(0, size - _LAST))
     lines = errors.read().decode(errors="replace").split("\n")

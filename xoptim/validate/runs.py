@@ -199,6 +199,7 @@ class Feeding:
         self._other = other
         self._landmarks: Landmarks | None = None
         self._steers: bool | None = None
+        self._narrow: bool | None = None
 
     @property
     def landmarks(self) -> Landmarks:
@@ -209,8 +210,10 @@ class Feeding:
 
     def _is_narrow(self) -> bool:
         """Whether one of the models computes in 16 bits."""
-        models = [model for model in (self.model, self._other) if model is not None]
-        return any(not element_types(model).isdisjoint(_NARROW) for model in models)
+        if self._narrow is None:
+            models = [model for model in (self.model, self._other) if model is not None]
+            self._narrow = any(not element_types(model).isdisjoint(_NARROW) for model in models)
+        return self._narrow
 
     def _steering(self) -> bool:
         """Whether integers of the inputs may decide sizes."""

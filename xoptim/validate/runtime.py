@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
+import onnx
 
 from xoptim.validate.compare import Comparison, ComparisonRules, compare_values
 from xoptim.validate.errors import LoadError, ProviderUnavailable, RunError
@@ -67,7 +68,9 @@ class _Worst(NamedTuple):
 
 
 def _worst(reference: Reference, run: ReferenceRun, model: ModelLike, read: Located, rules: ComparisonRules) -> _Worst:
-    settings = replace(reference.settings, level="all").safe_for(read.proto)
+    settings = replace(reference.settings, level="all")
+    if not isinstance(model, onnx.ModelProto):
+        settings = settings.safe_for(read.proto)
     try:
         session = Session(model, settings, base_dir=read.base_dir)
         results = session.run(run.feeds)

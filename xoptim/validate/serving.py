@@ -16,7 +16,7 @@ from xoptim.validate.session import Session
 
 
 def serve() -> None:
-    """Make the session that standard input describes, and run it on the values that follow, until standard input ends."""
+    """Make the session that standard input describes, and run it on the values that follow."""
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps other output out of the answers
     session: Any = None

@@ -21,6 +21,7 @@ from xoptim.facts.dtypes import bits, element_type
 from xoptim.facts.errors import UnstoppableError
 from xoptim.facts.lazy import lazy_module
 from xoptim.graph.stored import raw_data
+from xoptim.system.machine import without_output
 from xoptim.system.threads import Call, NotEndingError
 from xoptim.validate.errors import ChoiceError, LoadError, ProviderUnavailable, RunError, RunStoppedError
 from xoptim.validate.fatal import fatal_optimizers
@@ -321,11 +322,11 @@ class Session:
     def assigned(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The full name of a provider and the names of the nodes of a part of the graph that it runs, for each part.
 
-        Needs the entry ``session.record_ep_graph_assignment_info`` of the settings. Raises `LoadError` where onnxruntime does
-        not tell.
+        Needs the entry ``session.record_ep_graph_assignment_info`` of the settings. Raises `ProviderUnavailable` where this
+        onnxruntime does not tell.
         """
         if not hasattr(self._session, "get_provider_graph_assignment_info"):
-            raise LoadError(f"onnxruntime {ort.__version__} does not say which provider runs a node; 1.25 and later do")
+            raise ProviderUnavailable(f"onnxruntime {ort.__version__} does not say what runs a node; 1.24.2 and later do")
         parts = self._session.get_provider_graph_assignment_info()
         return tuple((part.ep_name, tuple(node.name for node in part.get_nodes())) for part in parts)
 
@@ -401,7 +402,8 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
     plugins = plugged_in(providers)
     if plugins:
         add_plugin(options, plugins, software_device=settings.software_device)
-        return ort.InferenceSession(source, options, enable_fallback=0, **off)
+        with without_output():  # QNN writes to it
+            return ort.InferenceSession(source, options, enable_fallback=0, **off)
     tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
     given = [(name, tf32.get(name, {})) for name in providers]
     if CUDA in providers:

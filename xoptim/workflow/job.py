@@ -13,6 +13,7 @@ from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.protos import fed_inputs
 from xoptim.graph.assumed import fitting
 from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source
@@ -20,10 +21,13 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
 from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
+from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
+from xoptim.targets import Target, named
 from xoptim.validate.errors import ChoiceError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.validation import validate
+from xoptim.workflow.fitting import Fit, FittingOptions
 from xoptim.workflow.outcome import Outcome, SpeedReport
 from xoptim.workflow.page import Page
 from xoptim.workflow.preparing import prepared_source
@@ -53,6 +57,8 @@ class JobOptions:
     # whether the optimized model is verified before it is quantized
     verifies_floats: bool = True
     precision: PrecisionOptions | None = None
+    # options of the target that the options of the optimization name
+    fitting: FittingOptions = field(default_factory=FittingOptions)
     keep_if_faster: KeepIfFaster | None = None
     benchmark: BenchOptions | None = None
     # options for the runs that look for hints
@@ -83,6 +89,10 @@ class Job:
         self._source = source
         self._options = options
         self._how = options.verification
+        self._target = _target_of(options.optimization)
+        self._precision = options.precision
+        if self._precision is None and self._target is not None and self._target.needs.prefers_float16:
+            self._precision = PrecisionOptions(scheme="float16", compute="float16")
 
     def run(self) -> Outcome:
         """Take the steps.
@@ -111,8 +121,10 @@ class Job:
     def _steps(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> Iterator[tuple[str, Callable[[], None]]]:
         """The steps after the verification, by name."""
         chosen = self._options
-        if chosen.precision is not None:
+        if self._precision is not None:
             yield "quantizing", lambda: self._quantize(options, outcome)
+        if self._target is not None:
+            yield f"fitting to {self._target.name}", lambda: self._fit(source, outcome)
         if chosen.keep_if_faster is not None:
             yield "comparing times", lambda: self._keep_if_faster(source, options, outcome)
         if chosen.benchmark is not None:
@@ -137,6 +149,9 @@ class Job:
             for reason in reasons:
                 _LOGGER.warning("%s; it is left out", reason)
             options = replace(options, assume=tuple(kept))
+        if self._target is not None:
+            _check_shapes(self._target, source if isinstance(source, Source) else Source(source))
+            options = for_target(options, self._target)
         if chosen.page is not None:
             options = chosen.page.listening(options)
         return source, options
@@ -144,8 +159,8 @@ class Job:
     def _optimized(self, source: Given, options: OptimizationOptions) -> Outcome:
         """The optimized model, compared with the original."""
         chosen, how = self._options, self._how
-        first = options if chosen.precision is None else in_floats(options)
-        is_all = not how.whole and chosen.precision is None and chosen.keep_if_faster is None
+        first = options if self._precision is None else in_floats(options)
+        is_all = not how.whole and self._precision is None and chosen.keep_if_faster is None
         with collection_paused() if is_all else nullcontext():
             whole = how.whole and chosen.verifies_floats
             proof = prove(source, first, replace(how, whole=whole, on_loaded=self._loaded))
@@ -178,9 +193,19 @@ class Job:
             raise ChoiceError(f"the model does not run with the sizes of --fix: {unfit.reason}")
 
     def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
-        assert self._options.precision is not None
-        outcome.lowered = lower(outcome.proof, options, self._how, self._options.precision)
+        assert self._precision is not None
+        outcome.lowered = lower(outcome.proof, options, self._how, self._precision)
         outcome.proof = outcome.lowered.proof
+
+    def _fit(self, source: Given, outcome: Outcome) -> None:
+        assert self._target is not None
+        options = self._options.fitting
+        how = self._how
+        outcome.is_verified_there = how.whole
+        fit = Fit(self._target, replace(options, verifies=options.verifies and how.whole), how)
+        outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
+        if outcome.fitting.fault:
+            _LOGGER.warning("%s", outcome.fitting.fault)
 
     def _keep_if_faster(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._options.keep_if_faster is not None
@@ -228,6 +253,28 @@ class Job:
         assert self._options.write is not None
         self._how.on_step("writing")
         outcome.written = self._options.write(outcome.proof)
+
+
+def _target_of(options: OptimizationOptions) -> Target | None:
+    """The target that a result is fitted to, ``None`` for onnxruntime on the processor."""
+    found = named(options.target) if options.target else None
+    return None if found is None or found.name == "cpu" else found
+
+
+def for_target(options: OptimizationOptions, target: Target) -> OptimizationOptions:
+    """The options of the optimization for a target: its operator set, without the patterns that hinder there."""
+    out = [each.name() for each in options.selected() if each.family() in target.families]
+    return replace(options, opset=options.opset or target.opset, drop=(*options.drop, *out))
+
+
+def _check_shapes(target: Target, source: Source) -> None:
+    """Raise for open dimensions where the target needs all shapes."""
+    if not target.needs.static_shapes:
+        return
+    open_sizes = [dim for value in fed_inputs(source.proto) for dim in dimensions(value.type) if not dim.HasField("dim_value")]
+    if open_sizes:
+        names = ", ".join(dict.fromkeys(dim.dim_param or "?" for dim in open_sizes))
+        raise ChoiceError(f"{target.name} needs fixed shapes, but {names} is open: --fix NAME=SIZE writes sizes into the model")
 
 
 def _own_bytes(given: Given) -> int:

@@ -15,8 +15,13 @@ from xoptim.optimizing.proof import Proof
 from xoptim.precision.lowering import Lowered
 from xoptim.validate.errors import DifferentModelError, NotValidatedError, ToleranceError
 from xoptim.validate.report import ValidationReport
+from xoptim.workflow.fitting import FittingOutcome
 
-Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite"]
+Cause: TypeAlias = Literal["tolerance", "different", "strict", "rewrite", "target"]
+
+
+class TargetError(XoptimError):
+    """A model computes something else on its target, or could not be verified there."""
 
 
 class SpeedReport(Protocol):
@@ -54,8 +59,10 @@ class Outcome:
     lowered: Lowered | None = None  # the quantization, if it was asked for
     speed: SpeedReport | None = None  # the measurements of ``--only-if-faster``
     unmeasured: XoptimError | None = None  # why there are none although they were asked for
+    fitting: FittingOutcome | None = None  # how the result fits its target, if it has one
     latency: BenchReport | None = None  # the times of the original and of the result, if they were measured
     hints: Sequence[OpsetHint | OptionHint] = ()  # options that would make the model smaller
+    is_verified_there: bool = False  # whether the result has to be verified on its target
     written: Sequence[Path] = ()  # files written
     page: Path | None = None  # the file of the report
 
@@ -116,6 +123,11 @@ class Outcome:
                 yield Refusal("different", report.summary(), report)
             if self.is_strict and not report.ok:
                 yield Refusal("strict", report.summary(), report)
+        fitting = self.fitting
+        if fitting is not None and fitting.difference:
+            yield Refusal("target", fitting.difference)
+        if fitting is not None and self.is_strict and fitting.doubt:
+            yield Refusal("strict", fitting.doubt)
         each = self.proof.each
         if each is not None and each.disagreements:
             yield Refusal("rewrite", str(each.disagreements[0]))
@@ -132,6 +144,7 @@ class Outcome:
             ToleranceError: the quantized model does not keep its tolerance.
             DifferentModelError: the result computes something else.
             NotValidatedError: there is no verdict.
+            TargetError: the result computes something else on its target, or could not be verified there.
             XoptimError: a rewrite that was checked alone computes something else, or the times that decide about the
                 result could not be measured.
         """
@@ -142,7 +155,11 @@ class Outcome:
             raise DifferentModelError(failure, self.proof.proto)
         if failure is not None:
             raise NotValidatedError(failure, self.proof.proto)
+        if refusal is not None and refusal.cause == "target":
+            raise TargetError(refusal.reason)
         if refusal is not None:
             raise XoptimError(refusal.reason)
+        if self.fitting is not None and self.fitting.doubt and self.is_verified_there:
+            raise TargetError(self.fitting.doubt)
         if self.unmeasured is not None:
             raise self.unmeasured

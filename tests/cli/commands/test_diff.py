@@ -10,7 +10,7 @@ def test_differences(xopt: Xopt) -> None:
     assert xopt("diff", "model.onnx", "model.onnx") == (0, "no difference\n", "")
     assert "1 not shown (--limit)" in xopt("diff", "model.onnx", "other.onnx", "--limit", "1").out
     found = xopt("diff", "model.onnx", "other.onnx", "--json")
-    assert (found.code, found.json[0]) == (1, {"kind": "removed", "part": "node", "name": "y", "detail": "Relu"})
+    assert (found.code, found.json["differences"][0]) == (1, {"kind": "removed", "part": "node", "name": "y", "detail": "Relu"})
 
 
 def test_values(xopt: Xopt) -> None:
@@ -22,8 +22,18 @@ def test_values(xopt: Xopt) -> None:
     assert first.startswith("first 'b' of Relu '': ")
     assert second.startswith("'y' of Exp '': ")
     assert last == "2 results differ"
-    assert xopt("diff", "model.onnx", "other.onnx", "--values", "--json").json[0]["is_first"] is True
+    assert xopt("diff", "model.onnx", "other.onnx", "--values", "--json").json["differences"][0]["is_first"] is True
     assert xopt("diff", "model.onnx", "model.onnx", "--values") == (0, "no results differ\n", "")
+
+
+def test_json_lists_the_assumptions_in_force(xopt: Xopt) -> None:
+    write(RELU)
+    write(RELU.replace("Relu", "Abs"), "other.onnx")
+    words = ("diff", "model.onnx", "other.onnx", "--json")
+    assert xopt(*words).json["assumptions"] == []
+    found = xopt(*words, "--values", "--assume", "batch >= 2", "--assume", "finite").json
+    assert found["assumptions"] == ["batch >= 2", "finite"]
+    assert found["differences"]
 
 
 def test_values_of_models_with_other_inputs(xopt: Xopt) -> None:

@@ -7,6 +7,48 @@ import pytest
 
 from tests.cli.command import Xopt
 from xoptim import installed_patterns
+from xoptim.targets import Target, TargetState, all as every_target
+
+TABLE = TargetState("webnn", "browsers", True, "", "by table", "", "")
+
+
+@pytest.fixture(autouse=True)
+def _few_targets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries of plug-ins are loaded in the tests about them only: that takes time."""
+    if "targets" not in request.function.__name__:
+        monkeypatch.setattr("xoptim.diagnose.doctor.every_target", list)
+
+
+def test_the_state_of_targets(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {
+        "webnn": TABLE,
+        "qnn": TargetState("qnn", "Snapdragon", True, "2.7.0", "NPU, CPU", "", "pip install x"),
+        "webgpu": TargetState("webgpu", "GPUs", True, "0.4.0", "", "it finds no device here", "pip install x"),
+        "cuda": TargetState("cuda", "NVIDIA", False, "", "", "not installed: pip install x", "pip install x"),
+    }
+    asked: list[bool] = []
+
+    def state(target: Target, *, software_device: bool) -> TargetState:
+        asked.append(software_device)
+        return states.get(target.name, TABLE)
+
+    monkeypatch.setattr("xoptim.diagnose.doctor.state_of", state)
+    outcome = xopt("doctor", "--software-device")
+    assert (outcome.code, outcome.err, set(asked)) == (0, "", {True})
+    lines = [line for line in outcome.out.splitlines() if line.startswith("target ")]
+    assert lines[:4] == [
+        "target      cuda: not installed: pip install x",
+        "target      webnn: by table",
+        "target      webgpu: version 0.4.0, but it finds no device here",
+        "target      qnn: version 2.7.0, NPU, CPU",
+    ]
+    assert xopt("doctor", "--json").json["targets"][0]["installed"] is False
+
+
+def test_targets_of_this_installation(xopt: Xopt) -> None:
+    found = {each["name"]: each for each in xopt("doctor", "--json").json["targets"]}
+    assert found.keys() == {each.name for each in every_target()} - {"cpu"}
+    assert all(each["fault"] or each["device"] or each["name"] == "cuda" for each in found.values())
 
 
 def test_the_state_of_this_installation(xopt: Xopt) -> None:

@@ -126,7 +126,7 @@ def test_the_broken_condition_comes_first(xopt: Xopt, case: Broken) -> None:
     write(case.text, opset=case.opset, domains={"com.microsoft": 1})
     outcome = xopt("explain", "model.onnx", case.pattern)
     assert (outcome.code, outcome.err) == (0, "")
-    (found, decoy, *_) = xopt("explain", "model.onnx", case.pattern, "--json").json
+    (found, decoy, *_) = xopt("explain", "model.onnx", case.pattern, "--json").json["explanations"]
     assert (found["status"], decoy["status"]) == ("refused", "refused")
     assert decoy["progress"] < found["progress"]
     assert found["reason"] == case.reason
@@ -150,14 +150,14 @@ def test_decoys_follow_in_a_table(xopt: Xopt) -> None:
 
 def test_values_are_told(xopt: Xopt) -> None:
     write(BROKEN["a nudged literal"].text, opset=20)
-    (value,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json[0]["values"]
+    (value,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json["explanations"][0]["values"]
     assert value == {"name": "s", "dtype": "float", "shape": [], "is_constant": True, "value": 1.4152}
     assert "    's' float[] = 1.4152" in xopt("explain", "model.onnx", "GeluErf").out.splitlines()
 
 
 def test_what_else_was_tried(xopt: Xopt) -> None:
     write(BROKEN["a nudged literal"].text, opset=20)
-    (found,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json
+    (found,) = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "--json").json["explanations"]
     assert found["others"]
     shown = xopt("explain", "model.onnx", "GeluErf", "--at", "e", "-v").out
     assert all(other["reason"] in shown for other in found["others"])
@@ -170,8 +170,8 @@ def test_limits(xopt: Xopt) -> None:
     assert xopt("explain", "model.onnx", "NotNot").out == "NotNot could begin at no node, it begins with Not\n"
     last = xopt("explain", "model.onnx", "TransposeTranspose").out.splitlines()[-1]
     assert last == "TransposeTranspose could begin at 14 nodes: 1 refused, 13 matches; 4 not shown (--all)"
-    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--limit", "2", "--json").json) == 2
-    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--all", "--json").json) == 14
+    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--limit", "2", "--json").json["explanations"]) == 2
+    assert len(xopt("explain", "model.onnx", "TransposeTranspose", "--all", "--json").json["explanations"]) == 14
 
 
 def test_after_other_patterns(xopt: Xopt) -> None:
@@ -239,7 +239,7 @@ def test_a_pass_explains_its_groups(xopt: Xopt) -> None:
     assert first.startswith("Repeated refused at #0 Relu 'y': it saves no nodes: 2 apart, ")
     assert "RepeatedOnCpu: 2 nodes are too few" in second
     assert last == "repeated considered 2 sets of nodes: 2 refused"
-    (only,) = xopt("explain", "model.onnx", "Repeated", "--json").json
+    (only,) = xopt("explain", "model.onnx", "Repeated", "--json").json["explanations"]
     assert [place["outputs"] for place in only["matched"]] == [["y"], ["v"]]
 
 
@@ -269,7 +269,7 @@ ADVICE = {
 @pytest.mark.parametrize(("text", "pattern", "advice"), ADVICE.values(), ids=ADVICE)
 def test_the_advice_follows(xopt: Xopt, text: str, pattern: str, advice: str) -> None:
     write(text, domains={"local": 1})
-    (found, *_) = xopt("explain", "model.onnx", pattern, "--json").json
+    (found, *_) = xopt("explain", "model.onnx", pattern, "--json").json["explanations"]
     assert found["advice"].startswith(advice)
     assert f"    {found['advice']}" in xopt("explain", "model.onnx", pattern).out.splitlines()
 
@@ -296,6 +296,15 @@ def test_a_pattern_that_is_not_on_by_default_says_so(xopt: Xopt) -> None:
     assert "QuickGelu is not in the preset `default`: `--patterns default+QuickGelu` applies it" in out.splitlines()
 
 
+def test_json_lists_the_assumptions_in_force(xopt: Xopt) -> None:
+    write("agraph (float[a,b] x) => (float[a,b] y) { t = Transpose(x) y = Transpose(t) }")
+    words = ("explain", "model.onnx", "TransposeTranspose", "--json")
+    assert xopt(*words).json["assumptions"] == []
+    found = xopt(*words, "--assume", "a >= 2").json
+    assert found["assumptions"] == ["a >= 2"]
+    assert len(found["explanations"]) == 2
+
+
 def test_who_took_a_match(xopt: Xopt) -> None:
     """The pattern itself, another one, or cleaning; by position too, although the node is gone."""
     write(
@@ -303,7 +312,7 @@ def test_who_took_a_match(xopt: Xopt) -> None:
         "p = Transpose(x) z = Transpose(p) }"
     )
     after = ("--after", "TransposeTranspose")
-    found = xopt("explain", "model.onnx", "TransposeTranspose", *after, "--json").json
+    found = xopt("explain", "model.onnx", "TransposeTranspose", *after, "--json").json["explanations"]
     assert [(each["status"], each["anchor"]["position"], each["reason"]) for each in found] == [
         ("taken", 1, "it was applied"),
         ("taken", 3, "cleaning, folding or merging removed a node of it"),

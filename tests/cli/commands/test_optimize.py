@@ -202,7 +202,7 @@ KEYS: dict[str, Any] = {
     "unfolded": type(None), "report": type(None), "validation": list, "left_out": list,
     "each": type(None), "latency": type(None), "hints": list, "unused_inputs": list,
     "needed": list, "dropped_inputs": list, "repetitions": list, "only_if_faster": type(None), "precision": type(None),
-    "assumptions": list, "seconds": dict, "settings_file": type(None),
+    "assumptions": list, "seconds": dict, "target": type(None), "settings_file": type(None),
 }  # fmt: skip
 REPORT_KEYS = {
     "status", "reason", "exactness", "providers", "faults", "runs", "notes", "largest", "original_seconds", "optimized_seconds",

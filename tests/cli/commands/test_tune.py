@@ -1,6 +1,7 @@
 """``xopt tune``: the files, the table, JSON, the exit codes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +128,27 @@ def test_sizes_that_are_not_given_are_typical(xopt: Xopt) -> None:
 def test_in_place(xopt: Xopt) -> None:
     assert xopt("tune", write(TRANSPOSES), "--in-place", *QUICK).code == 0
     assert files() == {"model.onnx", "model.onnx.session.json"}
+
+
+def weighty() -> None:
+    """A model with weights in a file of its own, as this command writes them."""
+    model = parse("g (float[n,64] x) => (float[n,64] y) { t = MatMul(x, w) u = Neg(t) y = Neg(u) }")
+    weights = onnx.numpy_helper.from_array(np.eye(64, dtype=np.float32), "w")
+    model.graph.initializer.append(weights)
+    name = "model.onnx.data"
+    onnx.save(model, "model.onnx", save_as_external_data=True, location=name, size_threshold=0)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_former_weights_are_removed_unless_another_model_names_them(xopt: Xopt, is_shared: bool) -> None:
+    weighty()
+    if is_shared:
+        shutil.copy("model.onnx", "other.onnx")
+    assert xopt("tune", "model.onnx", "--in-place", *QUICK).code == 0
+    kept = {"model.onnx.data", "other.onnx"} if is_shared else set()
+    assert files() == {"model.onnx", "model.onnx.session.json", "model.onnx.1.data", *kept}
+    (y,) = xoptim.session("model.onnx").run(None, {"x": np.ones((2, 64), np.float32)})
+    assert y.tolist() == np.ones((2, 64)).tolist()
 
 
 @pytest.mark.parametrize(

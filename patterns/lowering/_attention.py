@@ -1,0 +1,129 @@
+"""Attention by its formula: softmax(q · kᵀ · scale + mask) · v, with four axes (batch, heads, length, size)."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim
+from xoptim.facts.dtypes import numpy_dtype
+from xoptim.match import GraphView, PatternRewriter
+
+from ..attention._groups import places_of
+
+_PERM: Final = [0, 2, 1, 3]
+
+
+class Masked(NamedTuple):
+    """What is added to the scores, and the queries that see no key at all; empty where there is nothing of it."""
+
+    added: str = ""
+    hidden: str = ""
+
+
+def number(value: float, dtype: int) -> np.ndarray:
+    """A number of an element type."""
+    return np.array(value, numpy_dtype(dtype))
+
+
+def lowest(dtype: int) -> np.ndarray:
+    """The lowest number of a floating-point type."""
+    return np.array(np.finfo(numpy_dtype(dtype)).min)
+
+
+def split_heads(g: PatternRewriter, x: str, heads: int, size: int) -> str:
+    """(batch, length, heads · size) as (batch, heads, length, size)."""
+    return g.op.Transpose(g.op.Reshape(x, np.array([0, 0, heads, size])), perm=_PERM)
+
+
+def merged_heads(g: PatternRewriter, x: str, features: int) -> str:
+    """The inverse of `split_heads`."""
+    return g.op.Reshape(g.op.Transpose(x, perm=_PERM), np.array([0, 0, features]))
+
+
+def repeated_heads(g: PatternRewriter, x: str, count: int, heads: int) -> str:
+    """Each of ``count`` heads of keys or values once for each query head of its group."""
+    return x if count == heads else g.op.Gather(x, places_of(count, heads), axis=1)
+
+
+def scores_of(g: PatternRewriter, q: str, k: str, scale: float) -> str:
+    """(batch, heads, queries, keys)"""
+    scaled = q if scale == 1 else g.op.Mul(q, scale)
+    return g.op.MatMul(scaled, g.op.Transpose(k, perm=[0, 1, 3, 2]))
+
+
+def capped(g: PatternRewriter, scores: str, cap: float) -> str:
+    """The scores between -cap and cap; 0 is no limit."""
+    return g.op.Mul(g.op.Tanh(g.op.Div(scores, cap)), cap) if cap else scores
+
+
+def weights_of(g: PatternRewriter, scores: str, mask: Masked, dtype: int) -> str:
+    """The weights of the keys, 0 for a query that sees no key."""
+    total = g.op.Add(scores, mask.added) if mask.added else scores
+    weights = g.op.Softmax(total, axis=-1)
+    return g.op.Where(mask.hidden, number(0, dtype), weights) if mask.hidden else weights
+
+
+def earlier(g: PatternRewriter, q: str, k: str, past: str) -> str:
+    """Whether a key is no later than a query, (queries, keys); ``past``: keys that come before the first query."""
+    first = _length(g, past) if past else 0
+    last = g.op.Add(_scalar(g, first), _scalar(g, _length(g, q)))
+    rows = g.op.Range(_scalar(g, first), last, _scalar(g, 1))
+    columns = g.op.Range(_scalar(g, 0), _scalar(g, _length(g, k)), _scalar(g, 1))
+    return g.op.LessOrEqual(columns, g.op.Unsqueeze(rows, axes=[1]))
+
+
+def _length(g: PatternRewriter, x: str) -> int | str:
+    """The length of the axis 2, a number or a result of rank 0."""
+    size = g.get_shape(x)[2]
+    return size if isinstance(size, int) else g.op.Squeeze(g.op.Shape(x, start=2, end=3), axes=[0])
+
+
+def _scalar(g: PatternRewriter, count: int | str) -> str:
+    """A whole number as a result."""
+    if isinstance(count, str):
+        return count
+    return g.make_initializer("position", np.array(count, dtype=np.int64))
+
+
+def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: bool) -> Masked:
+    """What is added to the scores for a mask, of Booleans or numbers, and the keys no later than a query.
+
+    The operator gives 0 for a query without any key, where the formula gives NaN, or the mean. ``is_safe``: there is none.
+    """
+    least = lowest(dtype)
+    added = mask
+    if mask and g.info(mask).dtype == TensorProto.BOOL:
+        added = g.op.Where(mask, number(0, dtype), least)
+    if causal:
+        added = g.op.Where(causal, added or number(0, dtype), least)
+    return Masked(added) if is_safe or not mask else hiding(g, added, dtype)
+
+
+def hiding(g: PatternRewriter, added: str, dtype: int) -> Masked:
+    """What is added to the scores, and the queries for which it is never more than the lowest number."""
+    largest = g.op.ReduceMax(added, axes=[-1], keepdims=1)
+    return Masked(added, g.op.LessOrEqual(largest, lowest(dtype)))
+
+
+def is_safe_mask(g: GraphView, mask: str) -> bool:
+    """Whether a mask is constant, and hides no row as a whole."""
+    array = g.get_computed_constant(mask) if mask else None
+    if array is None or not array.size:
+        return not mask
+    if array.dtype == bool:
+        return bool(array.any(axis=-1).all())
+    return bool((array.max(axis=-1) > np.finfo(array.dtype).min / 2).all())
+
+
+def fits(g: GraphView, mask: str, total: Dim) -> bool:
+    """Whether the last axis of a mask is known to have the length of the keys, or 1."""
+    shape = g.try_infer_shape(mask)
+    return shape is not None and 1 < len(shape) <= 4 and shape[-1] == total
+
+
+def padded(g: PatternRewriter, padding: str, value: float, dtype: int) -> str:
+    """What is added to the scores, (batch, 1, 1, keys): 0 where the padding is positive, a value elsewhere."""
+    counts = g.op.Greater(padding, np.array(0, np.int32))
+    added = g.op.Where(counts, number(0, dtype), number(value, dtype))
+    return g.op.Unsqueeze(added, axes=[1, 2])

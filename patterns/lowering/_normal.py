@@ -1,0 +1,31 @@
+"""Parts of the formulas of normalizations, in at least 32 bits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xoptim.match import PatternRewriter
+
+
+def centered(g: PatternRewriter, x: str, axes: Sequence[int]) -> str:
+    """The distances from the mean over some axes."""
+    return g.op.Sub(x, g.op.ReduceMean(x, axes=list(axes)))
+
+
+def divided(g: PatternRewriter, x: str, axes: Sequence[int], epsilon: float) -> str:
+    """The tensor divided by √(mean of x² over some axes + epsilon)."""
+    square = g.op.ReduceMean(g.op.Mul(x, x), axes=list(axes))
+    return g.op.Div(x, g.op.Sqrt(g.op.Add(square, epsilon)))
+
+
+def along_channels(g: PatternRewriter, vector: str, rank: int) -> str:
+    """A vector of one number for each channel, for a tensor of this rank with the channels along axis 1."""
+    spatial = list(range(1, rank - 1))
+    return g.op.Unsqueeze(vector, axes=spatial) if spatial else vector
+
+
+def reshaped(g: PatternRewriter, x: str, target: Sequence[int] | None, like: str) -> str:
+    """The tensor in a shape that is written down, or in the one of another tensor where that has too many unknowns."""
+    if target is None:
+        return g.op.Reshape(x, g.op.Shape(like))
+    return g.op.Reshape(x, np.array(target, dtype=np.int64))

@@ -1,0 +1,174 @@
+from typing import Any, Final, NamedTuple
+
+from onnx import TensorProto
+
+from xoptim.facts.dims import Dim
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Symbol, Variadic
+
+from ._attention import (
+    Masked,
+    earlier,
+    hiding,
+    is_safe_mask,
+    lowest,
+    masked,
+    merged_heads,
+    padded,
+    scores_of,
+    split_heads,
+    weights_of,
+)
+from ._lowering import _Lowering
+
+_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
+
+
+class Further(NamedTuple):
+    """The operands after queries, keys and values; empty where they are absent."""
+
+    bias: str = ""
+    padding: str = ""
+    mask: str = ""
+    past_key: str = ""
+    past_value: str = ""
+
+
+class LowerMultiHeadAttentionPattern(_Lowering):
+    """com.microsoft.MultiHeadAttention(q, k, v, b, padding, mask) → Softmax(q · scale · kᵀ + mask) · v, heads split and merged
+
+    What: splits and merges heads by Reshape and Transpose, adds the parts of the bias before, and joins earlier keys and
+    values by Concat. Padding and keys after a query are numbers that are added.
+    Why: only ONNX Runtime's own providers run it.
+    Refuses when:
+    1. the types are not float or float16, or differ.
+    2. the shapes are unknown, or q, k and v are in one tensor.
+    3. the mask is not known to have four axes, and the numbers of queries and keys; the padding two, and the number of keys.
+    4. the scores are a result.
+    5. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none from a single query.
+    """
+
+    min_opset = 15
+    operand_types = {"q": _TYPES, "k": _TYPES, "v": _TYPES}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, others: Variadic) -> Symbol:
+        return g.op.MultiHeadAttention(
+            *(q, k, v, others),
+            domain="com.microsoft",
+            outputs=g.variadic("results"),
+            num_heads=g.capture("heads"),
+            attributes=g.capture("written"),
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node, dtype = m.nodes[0], g.try_infer_type(m.q)
+        further = Further(*m.others) if len(m.others) <= len(Further._fields) else None
+        if further is None or any(m.results[3:]):  # (4)
+            return self.none(node, msg="the scores are a result, or further operands are given")
+        floats = [name for name in (m.k, m.v, further.mask, further.bias) if name]
+        if any(g.try_infer_type(name) != dtype for name in floats):  # (1)
+            return self.none(node, msg="the types differ")
+        widths = _widths(g, m, further)
+        if widths is None:  # (2)
+            return self.none(node, msg="the shapes are unknown, or not of queries, keys and values apart")
+        queries, new = g.get_shape(m.q)[1], g.get_shape(m.k)[-2]
+        keys = g.get_shape(further.past_key)[2] + new if further.past_key else new
+        if not _are_masks(g, further, queries, keys):  # (3)
+            return self.none(node, msg="the mask or the padding has another shape")
+        if m.written.get("unidirectional") and queries != new:  # (5)
+            return self.none(node, msg="there may be fewer queries than keys")
+        return m.derive(widths=widths, dtype=dtype, further=further)
+
+    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, further: Further, **m: Any) -> Any:
+        heads, widths, written, dtype = m["heads"], m["widths"], m["written"], m["dtype"]
+        is_split = g.info(k).rank == 4
+        if further.bias:
+            parts = g.op.Split(further.bias, split=widths, axis=0, outputs=3)
+            q, k, v = (g.op.Add(x, part) for x, part in zip((q, k, v), parts, strict=True))
+        q = split_heads(g, q, heads, widths[0] // heads)
+        if not is_split:
+            k, v = (split_heads(g, x, heads, width // heads) for x, width in zip((k, v), widths[1:], strict=True))
+        if further.past_key:
+            k = g.op.Concat(further.past_key, k, axis=2)
+            v = g.op.Concat(further.past_value, v, axis=2)
+        causal = earlier(g, q, k, further.past_key) if written.get("unidirectional") else ""
+        scale = written.get("scale", 0.0) or (widths[0] // heads) ** -0.5
+        value = written.get("mask_filter_value", -10000.0)
+        added = self.mask_of(g, further, causal, value, dtype)
+        weights = weights_of(g, scores_of(g, q, k, scale), added, dtype)
+        y = merged_heads(g, g.op.MatMul(weights, v), widths[2])
+        return (y, k, v)[: len(m["results"])]
+
+    def mask_of(self, g: PatternRewriter, further: Further, causal: str, value: float, dtype: int) -> Masked:
+        """What is added to the scores; ``value`` where there is padding."""
+        added = padded(g, further.padding, value, dtype) if further.padding else ""
+        if causal:
+            added = masked(g, added, causal, dtype, is_safe=True).added
+        if further.mask:
+            added = g.op.Add(further.mask, added) if added else further.mask
+        is_safe = is_safe_mask(g, further.mask) and value > float(lowest(dtype)) / 2
+        return hiding(g, added, dtype) if added and not is_safe else Masked(added)
+
+    _start = "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v"
+    _square = _start.replace("s", "t")
+    examples = Example.pairs(
+        f"{_start}, float[1,1,s,t] m) => (float[b,s,8] y) "
+        "{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.25> (q, k, v, , , m) }",
+        "<int64[4] a = {0, 0, 2, 4}, float b = {0.25}, int64[1] c = {-1}, float d = "
+        "{-3.4028235e+38}, float e = {0}, int64[3] f = {0, 0, 8}> { g = Reshape(q, a) h = "
+        "Transpose <perm = [0, 2, 1, 3]> (g) i = Reshape(k, a) j = Transpose <perm = [0, 2, 1, 3]> "
+        "(i) l = Reshape(v, a) n = Transpose <perm = [0, 2, 1, 3]> (l) o = Mul(h, b) p = Transpose "
+        "<perm = [0, 1, 3, 2]> (j) r = MatMul(o, p) s = ReduceMax <keepdims = 1> (m, c) t = "
+        "LessOrEqual(s, d) u = Add(r, m) w = Softmax <axis = -1> (u) x = Where(t, e, w) z = "
+        "MatMul(x, n) a1 = Transpose <perm = [0, 2, 1, 3]> (z) y = Reshape(a1, f) }",
+        f"{_start}, float[24] c, int32[b,t] p) => (float[b,s,8] y) "
+        "{ y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, c, p) }",
+        "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.5}, int32 e = {0}, float "
+        "f = {0}, float g = {-10000}, int64[2] h = {1, 2}, int64[3] i = {0, 0, 8}> { j, l, m = "
+        "Split <axis = 0> (c, a) n = Add(q, j) o = Add(k, l) r = Add(v, m) s = Reshape(n, b) t = "
+        "Transpose <perm = [0, 2, 1, 3]> (s) u = Reshape(o, b) w = Transpose <perm = [0, 2, 1, 3]> "
+        "(u) x = Reshape(r, b) z = Transpose <perm = [0, 2, 1, 3]> (x) a1 = Mul(t, d) b1 = "
+        "Transpose <perm = [0, 1, 3, 2]> (w) c1 = MatMul(a1, b1) d1 = Greater(p, e) e1 = Where(d1, "
+        "f, g) f1 = Unsqueeze(e1, h) g1 = Add(c1, f1) h1 = Softmax <axis = -1> (g1) i1 = "
+        "MatMul(h1, z) j1 = Transpose <perm = [0, 2, 1, 3]> (i1) y = Reshape(j1, i) }",
+        f"{_square}, float[b,2,p,4] i, float[b,2,p,4] j) => (float[b,t,8] y, float[b,2,u,4] kc, float[b,2,u,4] vc) "
+        "{ y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 1> (q, k, v, , , , i, j) }",
+        "<int64[4] a = {0, 0, 2, 4}, int64[1] b = {0}, int64 c = {1}, int64 d = {0}, int64[1] e = "
+        "{1}, float f = {0}, float g = {-3.4028235e+38}, float h = {0.5}, int64[3] l = {0, 0, 8}> "
+        "{ m = Reshape(q, a) n = Transpose <perm = [0, 2, 1, 3]> (m) o = Reshape(k, a) p = "
+        "Transpose <perm = [0, 2, 1, 3]> (o) r = Reshape(v, a) s = Transpose <perm = [0, 2, 1, 3]> "
+        "(r) kc = Concat <axis = 2> (i, p) vc = Concat <axis = 2> (j, s) t = Shape <start = 2, end "
+        "= 3> (i) u = Squeeze(t, b) w = Shape <start = 2, end = 3> (n) x = Squeeze(w, b) z = "
+        "Add(u, x) a1 = Range(u, z, c) b1 = Range(d, z, c) c1 = Unsqueeze(a1, e) d1 = "
+        "LessOrEqual(b1, c1) e1 = Where(d1, f, g) f1 = Mul(n, h) g1 = Transpose <perm = [0, 1, 3, "
+        "2]> (kc) h1 = MatMul(f1, g1) i1 = Add(h1, e1) j1 = Softmax <axis = -1> (i1) k1 = "
+        "MatMul(j1, vc) l1 = Transpose <perm = [0, 2, 1, 3]> (k1) y = Reshape(l1, l) }",
+        "agraph (float[b,s,8] q, float[b,2,5,4] k, float[b,2,5,4] v) => (float[b,s,8] y) "
+        "{ y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v) }",
+        "<int64[4] a = {0, 0, 2, 4}, float b = {0.5}, int64[3] c = {0, 0, 8}> { d = Reshape(q, a) "
+        "e = Transpose <perm = [0, 2, 1, 3]> (d) f = Mul(e, b) g = Transpose <perm = [0, 1, 3, 2]> "
+        "(k) h = MatMul(f, g) i = Softmax <axis = -1> (h) j = MatMul(i, v) l = Transpose <perm = "
+        "[0, 2, 1, 3]> (j) y = Reshape(l, c) }",
+    )
+
+
+def _widths(g: GraphView, m: Match, further: Further) -> list[int] | None:
+    """The numbers of features of all heads of queries, keys and values, ``None`` where they are unknown."""
+    shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
+    ranks = [len(shape) for shape in shapes]
+    if ranks not in ([3, 3, 3], [3, 4, 4]) or (further.bias and ranks[1] == 4):
+        return None
+    widths = [shape[2] if len(shape) == 3 else shape[1] * shape[3] for shape in shapes]
+    found = [width for width in widths if isinstance(width, int) and width > 0 and width % m.heads == 0]
+    past = [name for name in (further.past_key, further.past_value) if name]
+    is_known = len(found) == 3 and found[0] == found[1] and all(g.info(name).rank == 4 for name in past)
+    return found if is_known else None
+
+
+def _are_masks(g: GraphView, further: Further, queries: Dim, keys: Dim) -> bool:
+    """Whether mask and padding, where there are any, have the numbers of queries and keys."""
+    mask = (g.try_infer_shape(further.mask) or ()) if further.mask else (1, 1, queries, keys)
+    padding = (g.try_infer_shape(further.padding) or ()) if further.padding else (1, keys)
+    if len(mask) != 4 or len(padding) != 2:
+        return False
+    return mask[2:] == (queries, keys) and padding[1] == keys

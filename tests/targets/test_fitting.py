@@ -1,0 +1,146 @@
+"""The search for lowerings, with answers that are made up."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+
+from tests.support import parse, run, types
+from xoptim.facts.protos import every_node
+from xoptim.targets import PlacedNode, Placement
+from xoptim.targets.fitting import MOST_QUESTIONS, fit, lowerings, name_nodes
+
+GELU = "agraph (float[n,4] x, float[4,4] w) => (float[n,4] y) { t = MatMul(x, w) y = Gelu(t) }"
+SUMS = "agraph (float[n] x, float[n] z) => (float[n] y) { a = Sum(x, z, x) b = Ceil(a) y = Relu(b) }"
+LAYER = (
+    "agraph (float[n,4] x, float[4] k, float[4] c) => (float[n,4] y) { t = Relu(x) u = LayerNormalization(t, k, c) y = Neg(u) }"
+)
+
+
+def without(*lacking: str) -> Callable[[onnx.ModelProto], Placement]:
+    """A target that lacks some operators."""
+
+    def ask(model: onnx.ModelProto) -> Placement:
+        nodes = list(every_node(model.graph.node))
+        placed: list[PlacedNode] = []
+        part, is_inside = -1, False
+        for node in nodes:
+            is_taken = node.op_type not in lacking
+            part += is_taken and not is_inside
+            is_inside = is_taken
+            provider = "Fake" if is_taken else "CPU"
+            reason = "" if is_taken else "there is no kernel"
+            placed.append(PlacedNode(node.name, node.op_type, node.domain, provider, part if is_taken else -1, reason))
+        return Placement("fake", tuple(placed))
+
+    return ask
+
+
+def test_nothing_is_to_be_done() -> None:
+    model = parse(GELU, opset=20)
+    found = fit(model, without())
+    assert (found.steps, found.questions) == ((), 1)
+    assert found.model is model
+    assert found.before == found.after
+
+
+def test_a_node_is_lowered() -> None:
+    model = parse(GELU, opset=20)
+    found = fit(model, without("Gelu"))
+    assert "Gelu" not in types(found.model)
+    assert (len(found.before.left), len(found.after.left)) == (1, 0)
+    assert [(step.operator, step.count, step.reason) for step in found.steps] == [("Gelu", 1, "there is no kernel")]
+    feeds = {"x": np.ones((2, 4), np.float32), "w": np.eye(4, dtype=np.float32)}
+    np.testing.assert_allclose(run(found.model, feeds)[0], run(model, feeds)[0], rtol=1e-5)
+
+
+def test_several_operators_at_once() -> None:
+    found = fit(parse(SUMS), without("Sum", "Ceil"))
+    assert {step.operator for step in found.steps} == {"Sum", "Ceil"}
+    assert found.after.left == ()
+    assert found.questions == 2
+
+
+def test_only_the_nodes_that_are_left() -> None:
+    """One Ceil is taken, the other is not."""
+    text = "agraph (float[n] x) => (float[n] y, float[n] z) { y = Ceil(x) a = Relu(x) z = Ceil(a) }"
+    model = parse(text)
+    name_nodes(model)
+    chosen = model.graph.node[0].name
+
+    def ask(given: onnx.ModelProto) -> Placement:
+        nodes = [
+            PlacedNode(node.name, node.op_type, "", "CPU" if node.name == chosen else "Fake", -(node.name == chosen))
+            for node in given.graph.node
+        ]
+        return Placement("fake", tuple(nodes))
+
+    found = fit(model, ask)
+    assert sum(op_type == "Ceil" for op_type in types(found.model)) == 1
+    assert [(step.pattern, step.count) for step in found.steps] == [("LowerCeil", 1)]
+
+
+def test_a_lowering_that_does_not_help_is_undone() -> None:
+    """The formula has operators that the target lacks as well."""
+    model = parse(LAYER)
+    found = fit(model, without("LayerNormalization", "Sqrt", "ReduceMean"))
+    assert found.steps == ()
+    assert types(found.model) == types(model)
+
+
+def test_an_unhelpful_lowering_does_not_hide_a_helpful_one() -> None:
+    text = "agraph (float[n,4] x, float[4] k) => (float[n,4] y) { t = Ceil(x) u = LayerNormalization(t, k) y = Neg(u) }"
+    found = fit(parse(text), without("LayerNormalization", "Ceil", "Sqrt", "ReduceMean", "Div"))
+    assert [step.operator for step in found.steps] == ["Ceil"]
+    assert "LayerNormalization" in types(found.model)
+
+
+def test_lowerings_in_a_row() -> None:
+    """BiasGelu is written with Gelu, or with what Gelu is written with."""
+    text = "agraph (float[n,4] x, float[4] b) => (float[n,4] y) { y = com.microsoft.BiasGelu(x, b) }"
+    found = fit(parse(text, opset=20, domains={"com.microsoft": 1}), without("BiasGelu", "Gelu"))
+    assert not {"BiasGelu", "Gelu"} & set(types(found.model))
+    assert found.after.left == ()
+
+
+def test_a_lowering_that_is_dropped() -> None:
+    assert fit(parse(SUMS), without("Ceil"), drop=["LowerCeil"]).steps == ()
+
+
+def test_no_more_questions_than_allowed() -> None:
+    count = 0
+
+    def ask(model: onnx.ModelProto) -> Placement:
+        nonlocal count
+        count += 1
+        return without("Sum", "Ceil", "Relu", "Add", "Neg", "Floor")(model)
+
+    found = fit(parse(SUMS), ask)
+    assert found.questions == count <= MOST_QUESTIONS
+
+
+def test_no_time_is_left() -> None:
+    found = fit(parse(SUMS), without("Sum"), seconds=0.0)
+    assert (found.steps, found.questions) == ((), 1)
+
+
+def test_the_same_result_twice() -> None:
+    models = [fit(parse(SUMS), without("Sum", "Ceil")).model.SerializeToString(deterministic=True) for _ in range(2)]
+    assert models[0] == models[1]
+
+
+def test_nodes_get_names_that_are_free() -> None:
+    model = parse("agraph (float[n] x) => (float[n] y) { a = Relu(x) b = Relu(a) y = Relu(b) }")
+    model.graph.node[1].name = "Relu_2"
+    name_nodes(model)
+    names = [node.name for node in model.graph.node]
+    assert names[1] == "Relu_2"
+    assert len(set(names)) == 3
+    assert all(names)
+
+
+def test_all_lowerings_are_known() -> None:
+    found = lowerings()
+    assert found["", "LayerNormalization"]
+    assert found["com.microsoft", "FusedGemm"] == ["LowerFusedGemm"]
+    assert "LowerFusedGemm" not in lowerings(["LowerFusedGemm"]).get(("com.microsoft", "FusedGemm"), [])

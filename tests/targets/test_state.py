@@ -1,0 +1,42 @@
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.plugged import CRASH, fake_package, needs
+from xoptim import targets
+from xoptim.targets import state_of
+from xoptim.validate.plugins import PLUGINS, Plugin
+
+MISSING = Plugin("missing", "MissingExecutionProvider", "a-package-that-is-missing", "a_module_that_is_missing")
+
+
+def test_a_table() -> None:
+    found = state_of(targets.named("webnn"))
+    assert (found.installed, found.device, found.fault, found.version) == (True, "by table", "", "")
+
+
+def test_a_provider_that_is_not_installed() -> None:
+    found = state_of(replace(targets.named("qnn"), plugin=MISSING))
+    assert (found.installed, found.version) == (False, "")
+    assert found.fault == "not installed: pip install 'xoptim[missing]'"
+    assert found.to_json()["install"] == "pip install 'xoptim[missing]'"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
+def test_a_library_that_crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_package("qnn", CRASH, tmp_path, monkeypatch)
+    assert state_of(targets.named("qnn")).fault == "the process of the provider ended by SIGSEGV"
+
+
+def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xoptim.targets.state.ask", lambda *_: (targets.process.Answer(), []))
+    monkeypatch.setattr(Plugin, "is_installed", True)
+    assert state_of(targets.named("qnn")).fault == f"it finds no device here; {PLUGINS['qnn'].advice}"
+
+
+@needs("qnn")
+def test_a_device() -> None:
+    found = state_of(targets.named("qnn"))
+    assert (found.fault, bool(found.device), found.version) == ("", True, PLUGINS["qnn"].version)

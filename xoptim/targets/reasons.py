@@ -1,0 +1,64 @@
+"""Why a target does not take a node, and what would help: from its log, and from what it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from xoptim.facts.dtypes import type_name
+from xoptim.targets.listing import ListedNode, number_in
+from xoptim.targets.tables import NOT_FIXED, limits_of
+from xoptim.targets.target import Target
+
+_NO_KERNEL: Final = re.compile(r"kernel not found in registries for Op type: \S+ node name: (\S+)")
+_REFUSED: Final = re.compile(r"failed for node `(\S+)` of type `(\S+)` with error code (\d+)")
+_TO_PROCESSOR: Final = re.compile(r"Force fallback to CPU execution for node: (\S+)")
+
+
+def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]:
+    """Why a target does not take a node, and what would help; empty where that is not known."""
+    needs = target.needs
+    wide = [type_name(each) for each in dict.fromkeys(node.types) if each in needs.missing_types]
+    if needs.static_shapes and not node.is_static:
+        return NOT_FIXED
+    if needs.standard_operators and node.domain:
+        return (
+            f"{node.domain} is not a standard domain",
+            "--patterns default, which writes standard operators only",
+        )
+    last = limits_of(target.name, node.op_type, node.domain)
+    if last is not None and node.since > last:
+        return (
+            refusal or f"{node.label} of set {node.since}",
+            f"operator set {last}, or a form of older operators",
+        )
+    if wide:
+        return f"it has operands of the type {', '.join(wide)}", "32-bit integers and floats"
+    if needs.prefers_float16 and refusal and "float" in node.types_text().split(", "):
+        return refusal, "--precision float16 --compute float16"
+    return refusal, ""
+
+
+def refusals(nodes: Sequence[ListedNode], log: Sequence[str]) -> dict[int, str]:
+    """The reasons that a provider's log gives, by the number of the node."""
+    found: dict[int, str] = {}
+    for line in log:
+        if match := _NO_KERNEL.search(line):
+            number = number_in(match[1])
+            if number is not None and number < len(nodes):
+                node = nodes[number]
+                types = node.types_text()
+                suffix = f" for {types}" if types else ""
+                found[number] = f"there is no kernel of set {node.since}{suffix}"
+        elif match := _REFUSED.search(line):
+            number = number_in(match[1])
+            if number is not None:
+                found[number] = f"its compiler refuses {match[2]} (error {match[3]})"
+    return found
+
+
+def moved_by_onnxruntime(log: Sequence[str]) -> set[int]:
+    """The numbers of the nodes that onnxruntime moved to the processor, next to their operands."""
+    found = {number_in(match[1]) for line in log if (match := _TO_PROCESSOR.search(line))}
+    return {number for number in found if number is not None}

@@ -1,0 +1,222 @@
+"""Verify a model on its target: the original runs on the processor, the result on the target, on the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, Literal
+
+import numpy as np
+import onnx
+
+from xoptim.facts.errors import ModelError
+from xoptim.facts.operators import operator_label
+from xoptim.graph.load import load_model
+from xoptim.graph.propagate import quietly
+from xoptim.targets.target import Target
+from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
+from xoptim.validate.options import ValidationOptions
+from xoptim.validate.protos import ModelLike
+from xoptim.validate.reference import run_reference
+from xoptim.validate.session import Session, SessionSettings, Value
+
+_MOST_RESULTS: Final = 256
+"""Most results of nodes that are compared in one run, to find the first one that differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetCheck:
+    """The comparison of a model on its target with the original on the processor.
+
+    Attributes:
+        target: name of the target.
+        status: the verdict.
+        reason: why it is not ``equal``, in one line.
+        error: the largest difference of an output, as a fraction of its largest number.
+        tolerance: the error that the arithmetic of the target may make.
+        runs: number of runs.
+        node: name of the first node whose result differs, where it was found.
+        operator: the operator of that node.
+        seconds: that all of it took.
+    """
+
+    target: str
+    status: Literal["equal", "different", "not verified"]
+    reason: str = ""
+    error: float = 0.0
+    tolerance: float = 0.0
+    runs: int = 0
+    node: str = ""
+    operator: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the model computes the same there."""
+        return self.status == "equal"
+
+    def summary(self) -> str:
+        """The verdict in one line."""
+        if self.status == "equal":
+            return f"equal on {self.runs} runs, largest error {self.error:.2g} of at most {self.tolerance:.2g}"
+        where = f"; the first node that differs is {self.operator} {self.node!r}" if self.node else ""
+        return f"{self.status}: {self.reason}{where}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return {
+            "target": self.target,
+            "status": self.status,
+            "reason": self.reason,
+            "error": self.error,
+            "tolerance": self.tolerance,
+            "runs": self.runs,
+            "node": self.node,
+            "operator": self.operator,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def verify_on_target(
+    original: ModelLike,
+    result: onnx.ModelProto,
+    target: Target,
+    checks: ValidationOptions,
+    base_dir: Path | None = None,
+    *,
+    software_device: bool = False,
+) -> TargetCheck:
+    """Run the original on the processor and the result on the target, and compare.
+
+    Args:
+        original: the model to trust.
+        result: the model to judge.
+        target: where the result runs.
+        checks: values, seed and limits; ``original_dir`` is the folder of the original's external data.
+        base_dir: folder of the external data of the result.
+        software_device: whether a provider without a device may compute on the processor.
+    """
+    began = perf_counter()
+    found = _verified(original, result, target, checks, base_dir, software_device=software_device)
+    return replace(found, seconds=perf_counter() - began)
+
+
+def _verified(
+    original: ModelLike,
+    result: onnx.ModelProto,
+    target: Target,
+    checks: ValidationOptions,
+    base_dir: Path | None,
+    *,
+    software_device: bool,
+) -> TargetCheck:
+    here = replace(checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2))
+    try:
+        reference = run_reference(original, here)
+    except (LoadError, FeedError, RunError, ModelError) as error:
+        return TargetCheck(target.name, "not verified", f"the original does not run here: {error}")
+    there = replace(checks.settings, providers=(target.provider,), software_device=software_device, isolated=True)
+    names = [port.name for port in reference.outputs]
+    worst = 0.0
+    try:
+        session = Session(result, there, base_dir=base_dir)
+        ports = [port.name for port in session.outputs]
+        for run in reference.runs:
+            results = session.run(run.feeds)
+            largest, output = _largest(names, run.results, results, target.tolerance)
+            if largest > target.tolerance or ports != names:
+                reason = f"output {output!r} differs by {largest:.2%} of its largest number"
+                check = TargetCheck(target.name, "different", reason, largest, target.tolerance, len(reference.runs))
+                node = _first_difference(result, there, run.feeds, base_dir, target.tolerance)
+                return (
+                    check
+                    if node is None
+                    else replace(check, node=node.name, operator=operator_label(node.op_type, node.domain))
+                )
+            worst = max(worst, largest)
+    except (LoadError, RunError, FeedError, ProviderUnavailable) as error:
+        return TargetCheck(target.name, "not verified", f"the result does not run there: {error}")
+    return TargetCheck(target.name, "equal", "", worst, target.tolerance, len(reference.runs))
+
+
+def _largest(names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value], tolerance: float) -> tuple[float, str]:
+    """The largest error of the outputs, and the output that has it."""
+    errors = [(error_of(first, second), name) for name, first, second in zip(names, expected, actual, strict=True)]
+    return max(errors, default=(0.0, ""))
+
+
+def error_of(expected: Value, actual: Value) -> float:
+    """The largest difference as a fraction of the largest number; of other types, the fraction of unequal elements."""
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return 0.0 if _are_alike(expected, actual) else np.inf
+    if expected.shape != actual.shape:
+        return np.inf
+    if not expected.size:
+        return 0.0
+    if expected.dtype.kind not in "fV" and expected.dtype.isbuiltin == 1:
+        return float(np.mean(expected != actual))
+    first, second = expected.astype(np.float64), actual.astype(np.float64)
+    finite = np.isfinite(first)
+    if not np.array_equal(finite, np.isfinite(second)):
+        return np.inf
+    largest = float(np.max(np.abs(first[finite]), initial=0.0))
+    difference = float(np.max(np.abs(first[finite] - second[finite]), initial=0.0))
+    if not largest:
+        return difference
+    return difference / largest
+
+
+def _are_alike(expected: Value, actual: Value) -> bool:
+    if isinstance(expected, list) and isinstance(actual, list):
+        pairs = list(zip(expected, actual, strict=False))
+        return len(expected) == len(actual) and all(error_of(a, b) == 0.0 for a, b in pairs)
+    return bool(expected == actual)
+
+
+def _first_difference(
+    model: onnx.ModelProto, there: SessionSettings, feeds: Mapping[str, Value], base_dir: Path | None, tolerance: float
+) -> onnx.NodeProto | None:
+    """The first node, in the order of the model, whose result on the target differs from the one on the processor."""
+    nodes = [node for node in model.graph.node if any(node.output)]
+    begin, end = 0, len(nodes)
+    found: onnx.NodeProto | None = None
+    while begin < end:
+        step = max(1, -(-(end - begin) // _MOST_RESULTS))
+        chosen = list(range(begin + step - 1, end, step))
+        differing = _differing(model, [nodes[place] for place in chosen], there, feeds, base_dir, tolerance)
+        if differing is None:
+            return found
+        found = nodes[chosen[differing]]
+        begin, end = (chosen[differing - 1] + 1 if differing else begin), chosen[differing]
+        if step == 1:
+            break
+    return found
+
+
+def _differing(
+    model: onnx.ModelProto,
+    nodes: Sequence[onnx.NodeProto],
+    there: SessionSettings,
+    feeds: Mapping[str, Value],
+    base_dir: Path | None,
+    tolerance: float,
+) -> int | None:
+    """The place of the first of some nodes whose result differs."""
+    names = [next(filter(None, node.output)) for node in nodes]
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    with quietly():
+        known = load_model(probe, base_dir).graph
+    present = [name for name in names if known.info_of(name).dtype]
+    del probe.graph.output[:]
+    probe.graph.output.extend(onnx.helper.make_tensor_value_info(name, known.info_of(name).dtype, None) for name in present)
+    here = replace(there, providers=("cpu",), software_device=False)
+    try:
+        expected = Session(probe, here, base_dir=base_dir).run(feeds)
+        actual = Session(probe, there, base_dir=base_dir).run(feeds)
+    except (LoadError, RunError, FeedError):
+        return None
+    errors = {name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)}
+    return next((place for place, name in enumerate(names) if errors.get(name, 0.0) > tolerance), None)

@@ -1,0 +1,219 @@
+"""The steps of a job that fit a result to its target, and verify it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.errors import XoptimError
+from xoptim.graph.sources import Source
+from xoptim.optimizing.proof import Proof, ProofOptions, compare_each_provider, located, prove
+from xoptim.precision.lowering import joined
+from xoptim.targets import PlacedNode, Placement, Target, place
+from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
+from xoptim.targets.verifying import TargetCheck, verify_on_target
+from xoptim.validate.errors import ProviderUnavailable
+from xoptim.validate.report import ValidationReport
+
+_MOST_CULPRITS: Final = 5
+"""Most lowerings that are left out because they change results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittingOptions:
+    """How a result is fitted.
+
+    Attributes:
+        seconds: for the search.
+        verifies: whether the result is run on the target and compared with the original.
+    """
+
+    seconds: float = LONGEST
+    verifies: bool = True
+
+
+@dataclass(slots=True)
+class FittingOutcome:
+    """The outcome of fitting a result to a target.
+
+    Attributes:
+        target: the target.
+        original: the placement of the original, ``None`` where it could not be asked for.
+        fitted: the result, with its placements; ``None`` where the provider could not be asked.
+        reports: the comparison of the fitted model with the optimized one, on the processor.
+        check: the comparison on the target, if it was made.
+        left_out: lowerings that were left out because they change results.
+        fault: why the provider could not be asked.
+    """
+
+    target: Target
+    original: Placement | None = None
+    fitted: Fitted | None = None
+    reports: Sequence[ValidationReport] = ()
+    check: TargetCheck | None = None
+    left_out: list[str] = field(default_factory=list)
+    fault: str = ""
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the result was found equal on the target."""
+        return self.check is not None and self.check.ok
+
+    @property
+    def difference(self) -> str:
+        """The reason not to use the result, empty when there is none."""
+        wrong = next((report for report in self.reports if report.status == "different"), None)
+        if wrong is not None:
+            return f"the lowered model differs: {wrong.summary()}"
+        if self.check is not None and self.check.status == "different":
+            return f"on {self.target.name}, the result differs: {self.check.summary()}"
+        return ""
+
+    @property
+    def doubt(self) -> str:
+        """Why the result could not be verified on the target, empty when it was."""
+        if self.fault:
+            return self.fault
+        if self.check is not None and self.check.status == "not verified":
+            return f"not verified on {self.target.name}: {self.check.reason}"
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields as JSON values."""
+        return {
+            "target": self.target.name,
+            "original": None if self.original is None else self.original.to_json(),
+            "fitted": None if self.fitted is None else self.fitted.to_json(),
+            "validation": [report.to_json() for report in self.reports],
+            "check": None if self.check is None else self.check.to_json(),
+            "left_out": self.left_out,
+            "fault": self.fault,
+        }
+
+
+class Fit:
+    """Fits results of one job to a target."""
+
+    def __init__(self, target: Target, options: FittingOptions, how: ProofOptions) -> None:
+        self._target = target
+        self._options = options
+        self._how = how
+        self._distrusted: set[tuple[str, str]] = set()  # operators that the target computes wrongly
+
+    def run(self, source: Source | str | Path, proof: Proof) -> tuple[Proof, FittingOutcome]:
+        """The fitted result, verified on the target, and what was found."""
+        found = FittingOutcome(self._target)
+        if not self._target.is_installed:
+            found.fault = f"{self._target.name} is not installed: {self._target.install}"
+            return proof, found
+        self._how.on_step(f"asking {self._target.name} which nodes it takes")
+        given = source if isinstance(source, Source) else Source(source)
+        try:
+            found.original = self._placement(given.proto, given.base_dir)
+        except ProviderUnavailable as error:
+            found.fault = str(error)
+            return proof, found
+        except XoptimError:  # the result may be smaller
+            found.original = None
+        optimized = proof
+        try:
+            proof = self._fitted(optimized, found)
+            if self._options.verifies and self._target.provider:
+                proof = self._verified(given, optimized, proof, found)
+        except XoptimError as error:
+            found.fault = f"{self._target.name} was not asked: {error}"
+        return proof, found
+
+    def _placement(self, model: onnx.ModelProto, base_dir: Path | None) -> Placement:
+        libraries = self._how.checks.custom_op_libs
+        found = place(
+            model,
+            self._target,
+            base_dir,
+            software_device=self._how.checks.software_device,
+            seconds=self._options.seconds,
+            custom_op_libs=tuple(libraries),
+        )
+        return replace(found, nodes=tuple(map(self._trusted, found.nodes)))
+
+    def _trusted(self, node: PlacedNode) -> PlacedNode:
+        """A node, as one that is not taken where the target computes its operator wrongly."""
+        if (node.domain, node.op_type) not in self._distrusted:
+            return node
+        return replace(node, partition=-1, reason=f"{self._target.name} computes it wrongly")
+
+    def _fitted(self, proof: Proof, found: FittingOutcome) -> Proof:
+        """The model with lowerings that change no result on the processor."""
+        optimized, folder = proof.proto, proof.base_dir
+        while True:
+            self._how.on_step(f"fitting to {self._target.name}")
+            found.fitted = fit(
+                optimized,
+                lambda model: self._placement(model, folder),
+                folder,
+                drop=found.left_out,
+                seconds=self._options.seconds,
+            )
+            if not found.fitted.steps:
+                found.reports = ()
+                return proof
+            made = self._made(proof, found.fitted.model)
+            found.reports = made.reports
+            wrong = any(report.status == "different" for report in made.reports)
+            if not wrong or len(found.left_out) >= _MOST_CULPRITS:
+                return joined(proof, made)
+            found.left_out.append(found.fitted.steps[0].pattern)
+            self._discard(made)
+
+    def _made(self, proof: Proof, model: onnx.ModelProto) -> Proof:
+        """The fitted model, compared with the optimized one on the processor."""
+        options = OptimizationOptions(
+            patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False
+        )
+        how = replace(self._how, whole=False, each=False, on_loaded=lambda _: None)
+        made = prove(Source(model, proof.base_dir), options, how)
+        if self._how.whole:
+            self._how.on_step("validating the lowered model")
+            checks = replace(self._how.checks, providers=("cpu",), original_dir=proof.base_dir)
+            made.reports = compare_each_provider(proof.proto, made, checks)
+        return made
+
+    def _discard(self, proof: Proof) -> None:
+        if self._how.draft is not None:
+            self._how.draft.discard(proof.proto)
+
+    def _verified(self, given: Source, optimized: Proof, proof: Proof, found: FittingOutcome) -> Proof:
+        """The result, compared with the original on the target.
+
+        An operator that the target computes wrongly is lowered as one that it does not take.
+        """
+        original, checks = located(given, self._how.checks)
+        while True:
+            self._how.on_step(f"verifying on {self._target.name}")
+            check = found.check = verify_on_target(
+                original,
+                proof.proto,
+                self._target,
+                checks,
+                proof.base_dir,
+                software_device=self._how.checks.software_device,
+            )
+            key = _key(check.operator)
+            if check.status != "different" or not check.operator or key in self._distrusted:
+                return proof
+            self._distrusted.add(key)
+            if key not in lowerings(found.left_out):
+                return proof
+            self._discard(proof)
+            proof = self._fitted(optimized, found)
+
+
+def _key(label: str) -> tuple[str, str]:
+    """The domain and the name of an operator."""
+    domain, _, op_type = label.rpartition("::")
+    return domain, op_type
