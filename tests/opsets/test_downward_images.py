@@ -18,7 +18,7 @@ def test_pooling(name: str) -> None:
     assert check(text, 22, 13, X) == [name]
     assert "its attribute ceil_mode" in reason(text, 22, 9)
     text = pool(name, "kernel_shape = [2, 2], strides = [2, 2], pads = [1, 1, 1, 1], ceil_mode = 1")
-    assert "its last window may begin behind the end" in reason(text, 22, 21)
+    assert "its last window may begin after the end" in reason(text, 22, 21)
     text = pool(name, "kernel_shape = [2, 2], dilations = [1, 1], ceil_mode = 0")
     assert check(text, 22, 9, X) == [name]
 

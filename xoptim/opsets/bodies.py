@@ -123,7 +123,7 @@ def _constant(scratch: Scratch, hint: str, attributes: dict[str, Any]) -> str:
     elif kind.startswith("value_int"):
         array = np.array(value, np.int64)
     else:
-        raise Refused("the function that defines it has constants that are no numbers")
+        raise Refused("the function that defines it has constants other than numbers")
     name = scratch.new_name(hint)
     scratch.constants[name] = array
     return name

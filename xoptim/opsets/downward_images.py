@@ -27,10 +27,10 @@ def region_pixels(call: Call) -> None:
 
 
 def whole_windows(call: Call) -> None:
-    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins behind the end is left out.
+    """AveragePool and MaxPool 22: with ``ceil_mode``, a window that begins after the end is left out.
 
     Before, the text has it, and kernels differ. A window of ``kernel`` pixels begins in the image or
-    in the padding before it, if ``pad`` pixels are behind the end, wherever
+    in the padding before it, if ``pad`` pixels follow the end, wherever
     ``pad + stride <= kernel``.
     """
     if not call.get("ceil_mode") or call.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
@@ -44,7 +44,7 @@ def whole_windows(call: Call) -> None:
         for pad, stride, size, dilation in zip(pads, strides, kernel, dilations, strict=True)
     ):
         return
-    raise Refused("its last window may begin behind the end (ceil_mode), and would count there")
+    raise Refused("its last window may begin after the end (ceil_mode), and would count there")
 
 
 def all_axes(call: Call) -> None:

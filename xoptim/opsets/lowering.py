@@ -116,7 +116,7 @@ def lowered(call: Call) -> list[Call]:
 
 
 def _drop_additions(call: Call, version: int) -> None:
-    """Drop what an operator set added to an operator, as far as it has no effect."""
+    """Drop additions of an operator set to an operator that have no effect; refuse others."""
     old, new = pair(call.op_type, version)
     defaults = attribute_defaults(call.op_type, "", version)
     for name in [each for each in call.attributes if each not in old.attributes]:
@@ -179,7 +179,7 @@ def _type_text(info: Info) -> str:
 
 
 class Told(NamedTuple):
-    """What is known about a node beside its call."""
+    """Notes about a node beside its call."""
 
     origin: str = ""  # the node of the model for which it was written, in words
     reason: str = ""  # why no simpler operators were written
