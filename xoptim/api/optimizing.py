@@ -77,8 +77,7 @@ def optimize(
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`, which has the result of the comparison too; or the file of a page with
             both graphs and every rewrite (``report="report.html"``, see `xoptim.report`).
-        target: where the model will run, such as ``"webgpu"``: what its provider does not take is lowered, and with
-            ``verify`` the result is verified there (see `xoptim.place`).
+        target: where it will run, such as ``"webgpu"``: it is fitted to it, and verified there with ``verify`` (`xoptim.place`).
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Raises:
@@ -87,11 +86,10 @@ def optimize(
         DifferentModelError: with ``verify``, when the result computes something else, and no rewrite was left out for it.
         NotValidatedError: with ``verify``, when there is no verdict; ``report`` gives the reason, ``model`` is the result.
         ValueError: ``precision`` and ``only_if_faster`` exclude each other.
-        ChoiceError: when sizes or values of the options do not fit the model, or it has nothing to round.
+        ChoiceError: when sizes or values of the options do not fit the model.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
         TargetError: with ``verify``, when it differs on the target, or could not be verified there.
-        PatternError: when a selected pattern is declared wrongly.
-        ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
+        PatternError, ProviderUnavailable: when a pattern is declared wrongly, or onnxruntime lacks the provider.
         LoadError, FeedError, RunError: when a model cannot be measured.
         MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
