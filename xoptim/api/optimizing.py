@@ -77,7 +77,7 @@ def optimize(
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`, which has the result of the comparison too; or the file of a page with
             both graphs and every rewrite (``report="report.html"``, see `xoptim.report`).
-        target: where it will run, such as ``"webgpu"``: it is fitted to it, and verified there with ``verify`` (`xoptim.place`).
+        target: where it will run, such as ``"webgpu"``: it is fitted to it, and with ``verify`` verified there.
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Raises:
