@@ -50,7 +50,7 @@ class Target:
         needs: the properties that a model needs there.
         tolerance: relative error of results that its arithmetic makes.
         package: the package that has the provider, for the line that installs it.
-        opset: operator set to raise a model to, ``None`` to leave it.
+        opset: operator set to raise an older model to, ``None`` to leave it.
         families: families of patterns that hinder there.
         table: whether there is a table of the operators that it supports in place of a provider to ask.
     """
@@ -62,7 +62,7 @@ class Target:
     needs: Needs = field(default_factory=Needs)
     tolerance: float = ROUNDING
     package: str = ""
-    opset: Literal["newest"] | None = None
+    opset: int | Literal["newest"] | None = None
     families: tuple[str, ...] = ()
     table: bool = False
 
