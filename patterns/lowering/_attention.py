@@ -1,6 +1,7 @@
 """Attention by its formula: softmax(q · kᵀ · scale + mask) · v, with four axes (batch, heads, length, size)."""
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
@@ -9,13 +10,11 @@ from xoptim.facts.dims import Dim
 from xoptim.facts.dtypes import numpy_dtype
 from xoptim.match import GraphView, PatternRewriter
 
-from ..attention._groups import places_of
-
 _PERM: Final = [0, 2, 1, 3]
 
 
 class Masked(NamedTuple):
-    """What is added to the scores, and the queries that see no key at all; empty where there is nothing of it."""
+    """A number to add to the scores, and the queries that see no key at all; empty where there is nothing of it."""
 
     added: str = ""
     hidden: str = ""
@@ -43,7 +42,7 @@ def merged_heads(g: PatternRewriter, x: str, features: int) -> str:
 
 def repeated_heads(g: PatternRewriter, x: str, count: int, heads: int) -> str:
     """Each of ``count`` heads of keys or values once for each query head of its group."""
-    return x if count == heads else g.op.Gather(x, places_of(count, heads), axis=1)
+    return x if count == heads else g.op.Gather(x, np.repeat(np.arange(count), heads // count), axis=1)
 
 
 def scores_of(g: PatternRewriter, q: str, k: str, scale: float) -> str:
@@ -53,7 +52,7 @@ def scores_of(g: PatternRewriter, q: str, k: str, scale: float) -> str:
 
 
 def capped(g: PatternRewriter, scores: str, cap: float) -> str:
-    """The scores between -cap and cap; 0 is no limit."""
+    """The scores between -cap and cap; 0 limits nothing."""
     return g.op.Mul(g.op.Tanh(g.op.Div(scores, cap)), cap) if cap else scores
 
 
@@ -65,7 +64,7 @@ def weights_of(g: PatternRewriter, scores: str, mask: Masked, dtype: int) -> str
 
 
 def earlier(g: PatternRewriter, q: str, k: str, past: str) -> str:
-    """Whether a key is no later than a query, (queries, keys); ``past``: keys that come before the first query."""
+    """Whether a key is at or before a query, (queries, keys); ``past``: keys that come before the first query."""
     first = _length(g, past) if past else 0
     last = g.op.Add(_scalar(g, first), _scalar(g, _length(g, q)))
     rows = g.op.Range(_scalar(g, first), last, _scalar(g, 1))
@@ -87,7 +86,7 @@ def _scalar(g: PatternRewriter, count: int | str) -> str:
 
 
 def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: bool) -> Masked:
-    """What is added to the scores for a mask, of Booleans or numbers, and the keys no later than a query.
+    """The numbers to add to the scores for a mask, of Booleans or numbers, and for the keys at or before a query.
 
     The operator gives 0 for a query without any key, where the formula gives NaN, or the mean. ``is_safe``: there is none.
     """
@@ -101,7 +100,7 @@ def masked(g: PatternRewriter, mask: str, causal: str, dtype: int, *, is_safe: b
 
 
 def hiding(g: PatternRewriter, added: str, dtype: int) -> Masked:
-    """What is added to the scores, and the queries for which it is never more than the lowest number."""
+    """The numbers to add to the scores, and the queries for which all are the lowest number."""
     largest = g.op.ReduceMax(added, axes=[-1], keepdims=1)
     return Masked(added, g.op.LessOrEqual(largest, lowest(dtype)))
 
@@ -123,7 +122,62 @@ def fits(g: GraphView, mask: str, total: Dim) -> bool:
 
 
 def padded(g: PatternRewriter, padding: str, value: float, dtype: int) -> str:
-    """What is added to the scores, (batch, 1, 1, keys): 0 where the padding is positive, a value elsewhere."""
+    """A number to add to the scores, (batch, 1, 1, keys): 0 where the padding is positive, a value elsewhere."""
     counts = g.op.Greater(padding, np.array(0, np.int32))
     added = g.op.Where(counts, number(0, dtype), number(value, dtype))
     return g.op.Unsqueeze(added, axes=[1, 2])
+
+
+class Further(NamedTuple):
+    """The operands after queries, keys and values; empty where they are absent."""
+
+    bias: str = ""
+    padding: str = ""
+    mask: str = ""
+    past_key: str = ""
+    past_value: str = ""
+
+
+def multi_head(
+    g: PatternRewriter,
+    packed: tuple[str, str, str],
+    further: Further,
+    heads: int,
+    widths: list[int],
+    written: Mapping[str, Any],
+) -> tuple[str, str, str]:
+    """The result of com.microsoft.MultiHeadAttention after the bias, and all keys and values.
+
+    Args:
+        g: the graph.
+        packed: queries, keys and values, (batch, length, features), the latter two with four axes where they are split.
+        further: mask, padding, and earlier keys and values.
+        heads: their number.
+        widths: the number of features of all heads, of queries, keys and values.
+        written: the attributes.
+    """
+    q, k, v = packed
+    dtype = g.info(q).dtype
+    sizes = [width // heads for width in widths]
+    q = split_heads(g, q, heads, sizes[0])
+    if g.info(k).rank == 3:
+        k, v = (split_heads(g, x, heads, size) for x, size in zip((k, v), sizes[1:], strict=True))
+    if further.past_key:
+        k = g.op.Concat(further.past_key, k, axis=2)
+        v = g.op.Concat(further.past_value, v, axis=2)
+    causal = earlier(g, q, k, further.past_key) if written.get("unidirectional") else ""
+    value = written.get("mask_filter_value", -10000.0)
+    scores = scores_of(g, q, k, written.get("scale", 0.0) or sizes[0] ** -0.5)
+    weights = weights_of(g, scores, _added(g, further, causal, value, dtype), dtype)
+    return merged_heads(g, g.op.MatMul(weights, v), widths[2]), k, v
+
+
+def _added(g: PatternRewriter, further: Further, causal: str, value: float, dtype: int) -> Masked:
+    """The numbers to add to the scores; ``value`` where there is padding."""
+    added = padded(g, further.padding, value, dtype) if further.padding else ""
+    if causal:
+        added = masked(g, added, causal, dtype, is_safe=True).added
+    if further.mask:
+        added = g.op.Add(further.mask, added) if added else further.mask
+    is_safe = is_safe_mask(g, further.mask) and value > float(lowest(dtype)) / 2
+    return hiding(g, added, dtype) if added and not is_safe else Masked(added)

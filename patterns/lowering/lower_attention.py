@@ -36,7 +36,7 @@ class LowerAttentionPattern(_Lowering):
     1. the types are not float or float16, or differ.
     2. the number or the size of the heads is unknown, or q, k and v do not have the same number of axes.
     3. the mask has another type, or is not known to be as long as the keys.
-    4. the number of keys that count is an operand, the softmax has another precision, or an attribute is no proper number.
+    4. the number of keys that count is an operand, the softmax has another precision, or an attribute is not finite.
     5. scores after the mask are a result.
     6. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none from a single query.
     """

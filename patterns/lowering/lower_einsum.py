@@ -108,6 +108,46 @@ class LowerEinsumOnePattern(_LowerEinsum):
     )
 
 
+class LowerEinsumManyPattern(_LowerEinsum):
+    """Einsum(x, y, z, equation) → Einsum(Einsum(x, y), z)
+
+    What: does the first two operands, summed over the letters that no other term has, and then the rest.
+    Refuses when:
+    1. the ranks are unknown, or a letter occurs twice in one term.
+    2. the lengths of axes with one letter are not known to be the same.
+    3. an axis that is summed first may be empty.
+    """
+
+    def match_pattern(self, g: PatternBuilder) -> Symbol:
+        return g.op.Einsum(g.variadic("parts", least=3), equation=g.capture("equation"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        shapes = [g.try_infer_shape(name) for name in m.parts]
+        known = [shape for shape in shapes if shape is not None]
+        found = terms_of(m.equation, known) if len(known) == len(shapes) else None
+        if found is None:  # (1)
+            return self.none(m.nodes[0], msg="the ranks are unknown, or a letter is repeated")
+        (first, second, *others), result = found
+        lengths = lengths_of(found[0], known)
+        if lengths is None:  # (2)
+            return self.none(m.nodes[0], msg="lengths of axes may differ")
+        later = "".join(others) + result
+        both = "".join(c for c in dict.fromkeys(first + second) if c in later)
+        summed = sorted(set(first + second) - set(both))
+        if reason := may_be_empty(g, [lengths[letter] for letter in summed]):  # (3)
+            return self.none(m.nodes[0], msg=reason)
+        rest = ",".join([both, *others])
+        return m.derive(inner=f"{first},{second}->{both}", outer=f"{rest}->{result}")
+
+    def apply_pattern(self, g: PatternRewriter, parts: Sequence[str], inner: str, outer: str) -> str:
+        return g.op.Einsum(g.op.Einsum(*parts[:2], equation=inner), *parts[2:], equation=outer)
+
+    examples = Example.pairs(
+        'agraph (float[a,2] x, float[2,b] y, float[b,c] z) => (float[a,c] r) { r = Einsum <equation = "ij,jk,kl"> (x, y, z) }',
+        '{ t = Einsum <equation = "ij,jk->ik"> (x, y) r = Einsum <equation = "ik,kl->il"> (t, z) }',
+    )
+
+
 def _side(g: PatternRewriter, name: str, side: Side) -> str:
     """An operand with its changes."""
     result = g.op.ReduceSum(name, axes=side.summed, keepdims=0) if side.summed else name

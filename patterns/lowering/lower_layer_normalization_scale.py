@@ -9,7 +9,7 @@ from ._lowering import _Lowering, axes_from
 class LowerLayerNormalizationScalePattern(_Lowering):
     """LayerNormalization(x, scale of shape (1, n), bias) → LayerNormalization(x, scale of shape (n), bias)
 
-    What: drops leading axes of size 1 of the scale and of the bias; those of a constant are dropped where it is stored.
+    What: drops leading axes of size 1 of the scale and of the bias, of constants where they are stored.
     Why: Qualcomm's QNN and TVM take only vectors. `LayerNormalizationRow` writes rows, for ONNX Runtime's CPU provider.
     Refuses when:
     1. the rank of x is unknown, on which the number of normalized axes depends.

@@ -1,4 +1,4 @@
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from onnx import TensorProto
 
@@ -6,32 +6,10 @@ from xoptim.facts.dims import Dim
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Symbol, Variadic
 
-from ._attention import (
-    Masked,
-    earlier,
-    hiding,
-    is_safe_mask,
-    lowest,
-    masked,
-    merged_heads,
-    padded,
-    scores_of,
-    split_heads,
-    weights_of,
-)
+from ._attention import Further, multi_head
 from ._lowering import _Lowering
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
-
-
-class Further(NamedTuple):
-    """The operands after queries, keys and values; empty where they are absent."""
-
-    bias: str = ""
-    padding: str = ""
-    mask: str = ""
-    past_key: str = ""
-    past_value: str = ""
 
 
 class LowerMultiHeadAttentionPattern(_Lowering):
@@ -77,37 +55,15 @@ class LowerMultiHeadAttentionPattern(_Lowering):
             return self.none(node, msg="the mask or the padding has another shape")
         if m.written.get("unidirectional") and queries != new:  # (5)
             return self.none(node, msg="there may be fewer queries than keys")
-        return m.derive(widths=widths, dtype=dtype, further=further)
+        return m.derive(widths=widths, further=further)
 
     def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, further: Further, **m: Any) -> Any:
-        heads, widths, written, dtype = m["heads"], m["widths"], m["written"], m["dtype"]
-        is_split = g.info(k).rank == 4
+        heads, widths = m["heads"], m["widths"]
         if further.bias:
             parts = g.op.Split(further.bias, split=widths, axis=0, outputs=3)
             q, k, v = (g.op.Add(x, part) for x, part in zip((q, k, v), parts, strict=True))
-        q = split_heads(g, q, heads, widths[0] // heads)
-        if not is_split:
-            k, v = (split_heads(g, x, heads, width // heads) for x, width in zip((k, v), widths[1:], strict=True))
-        if further.past_key:
-            k = g.op.Concat(further.past_key, k, axis=2)
-            v = g.op.Concat(further.past_value, v, axis=2)
-        causal = earlier(g, q, k, further.past_key) if written.get("unidirectional") else ""
-        scale = written.get("scale", 0.0) or (widths[0] // heads) ** -0.5
-        value = written.get("mask_filter_value", -10000.0)
-        added = self.mask_of(g, further, causal, value, dtype)
-        weights = weights_of(g, scores_of(g, q, k, scale), added, dtype)
-        y = merged_heads(g, g.op.MatMul(weights, v), widths[2])
-        return (y, k, v)[: len(m["results"])]
-
-    def mask_of(self, g: PatternRewriter, further: Further, causal: str, value: float, dtype: int) -> Masked:
-        """What is added to the scores; ``value`` where there is padding."""
-        added = padded(g, further.padding, value, dtype) if further.padding else ""
-        if causal:
-            added = masked(g, added, causal, dtype, is_safe=True).added
-        if further.mask:
-            added = g.op.Add(further.mask, added) if added else further.mask
-        is_safe = is_safe_mask(g, further.mask) and value > float(lowest(dtype)) / 2
-        return hiding(g, added, dtype) if added and not is_safe else Masked(added)
+        results = multi_head(g, (q, k, v), further, heads, widths, m["written"])
+        return results[: len(m["results"])]
 
     _start = "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v"
     _square = _start.replace("s", "t")
@@ -156,7 +112,7 @@ def _widths(g: GraphView, m: Match, further: Further) -> list[int] | None:
     """The numbers of features of all heads of queries, keys and values, ``None`` where they are unknown."""
     shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
     ranks = [len(shape) for shape in shapes]
-    if ranks not in ([3, 3, 3], [3, 4, 4]) or (further.bias and ranks[1] == 4):
+    if ranks not in ([3, 3, 3], [3, 4, 4]) or (further.bias and (ranks[1] == 4 or g.info(further.bias).rank != 1)):
         return None
     widths = [shape[2] if len(shape) == 3 else shape[1] * shape[3] for shape in shapes]
     found = [width for width in widths if isinstance(width, int) and width > 0 and width % m.heads == 0]

@@ -1,14 +1,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from xoptim.facts.dims import exact_quotient
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
 
-from ._flat import reshape_or_none
 from ._lowering import _Lowering
+from ._repetitions import Step, repeated, repetitions, whole_numbers
 
 _REPEATING: Final = (
     *(("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil")),
@@ -49,22 +47,10 @@ class LowerResizePattern(_Lowering):
         factors = None if source is None else _factors(g, m, len(source))
         if source is None or factors is None:  # (1)
             return self.none(m.nodes[0], msg="a scale is not a whole number")
-        shape = source
-        steps = []
-        for axis, factor in enumerate(factors):
-            if factor == 1:
-                continue
-            wider = (*shape[: axis + 1], factor, *shape[axis + 1 :])
-            shape = (*shape[:axis], shape[axis] * factor, *shape[axis + 1 :])
-            repeats = [1] * (axis + 1) + [factor] + [1] * (len(shape) - axis - 1)
-            steps.append((axis + 1, repeats, reshape_or_none(g, wider, shape)))  # (3)
-        return m.derive(steps=steps)
+        return m.derive(steps=repetitions(g, source, factors))  # (3)
 
-    def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[tuple[int, list[int], list[int]]]) -> str:
-        for axis, repeats, target in steps:
-            repeated = g.op.Expand(g.op.Unsqueeze(x, axes=[axis]), np.array(repeats, np.int64))
-            x = g.op.Reshape(repeated, shape=target)
-        return x
+    def apply_pattern(self, g: PatternRewriter, x: str, steps: Sequence[Step]) -> str:
+        return repeated(g, x, steps)
 
     _rows = "u = Unsqueeze(x, i) e = Expand(u, f) t = Reshape(e, s)"
     examples = Example.pairs(
@@ -83,9 +69,8 @@ class LowerResizePattern(_Lowering):
 def _factors(g: GraphView, m: Match, rank: int) -> list[int] | None:
     """The whole number by which each axis grows, ``None`` when they are not known to be whole numbers."""
     scales = g.get_computed_constant(m.scales) if m.scales else None
-    if scales is not None and scales.size and scales.ndim == 1:
-        whole = [int(scale) for scale in scales if scale == int(scale) and scale >= 1]
-        return whole if len(whole) == rank else None
+    if scales is not None and scales.size:
+        return whole_numbers(scales, rank)
     source, result = g.try_infer_shape(m.x), g.infer(m.nodes[0])[0].shape
     if source is None or result is None or not m.sizes or g.get_ints(m.sizes) is None:
         return None

@@ -18,7 +18,7 @@ class _LowerTruth(_Lowering):
     """
 
     exactness = "exact"
-    min_opset = 8
+    min_opset = 7
     operator: ClassVar[str]
     arithmetic: ClassVar[str]
 

@@ -93,6 +93,7 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
         "fast": [["bad.onnx", "-o", "7.onnx"]],
         "verify": [["bad.onnx", "other.onnx"], ["bad.onnx", "bad.onnx"], ["bad.onnx", "missing.onnx"]],
         "diff": [["bad.onnx", "other.onnx"], ["--values", "bad.onnx", "other.onnx"]],
+        "place": [["bad.onnx", "--target", "onnx"], ["bad.onnx", "--target", "cpu", "-v"], ["bad.onnx", "--target", bad("x")]],
         "stats": [["bad.onnx"], ["bad.onnx", "--layers"], ["bad.onnx", "--dim", f"{bad('N')}=3"], ["unknown.onnx"]],
         "explain": [["bad.onnx", "TransposeTranspose", "--all"], ["bad.onnx", "MulOne", "-v"], ["bad.onnx", bad("P")]],
         "find": [["bad.onnx", "TransposeTranspose"], ["unknown.onnx", "MatMulAdd"]],

@@ -20,6 +20,13 @@ SLICED = """agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0},
     { y = Slice(x, z, e, one) }"""
 
 LEAST = [{"batch": 1, "seq": 1}, {"batch": 1, "seq": 6}, {"batch": 2, "seq": 1}]
+RELATED = [
+    {"batch": 5, "seq": 9},
+    {"batch": 6, "seq": 6},
+    {"batch": 3, "seq": 6},
+    {"batch": 2, "seq": 512},
+]
+"""Odd sizes, equal ones, twice each other, and the end of a Slice."""
 SQUEEZED = "agraph (float[batch,1,seq] x) => (float y) <int64[1] a = {1}> { y = Squeeze(x, a) }"
 
 
@@ -55,7 +62,26 @@ def test_a_slice_that_is_dropped() -> None:
         {"batch": 3, "seq": 9},
         {"batch": 1, "seq": 518},
         *LEAST,
+        *RELATED,
     ]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "e = Equal(a, b)",
+        "r = Mod(a, seven) e = Equal(r, zero)",
+        "t = Add(a, a) e = Equal(t, b)",
+        "p = Mul(a, b) q = Mod(p, two) e = Equal(q, one)",
+    ],
+    ids=["equal sizes", "a multiple", "twice as long", "odd sizes"],
+)
+def test_sizes_that_stand_in_a_relation(condition: str) -> None:
+    text = f"""agraph (float[N,M] x) => (float[N,M] y)
+    <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 seven = {{7}}>
+    {{ s = Shape(x) a, b = Split <axis = 0, num_outputs = 2> (s) {condition} g = Greater(a, one)
+    c = And(e, g) n = Neg(x) y = Where(c, n, x) }}"""
+    assert check(text, "agraph (float[N,M] x) => (float[N,M] y) { y = Identity(x) }").status == "different"
 
 
 @pytest.mark.parametrize(
@@ -168,10 +194,11 @@ def test_an_axis_is_not_empty_where_the_process_could_end(body: str) -> None:
 
 
 def test_a_run_that_costs_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(sizes(check(SLICED, SLICED))) == 6
+    assert len(sizes(check(SLICED, SLICED))) == 6 + len(RELATED)
     monkeypatch.setattr(search, "_PROBE_BYTES", 1000)
     report = check(SLICED, SLICED)
-    assert sizes(report) == [{"batch": 2, "seq": 6}, {"batch": 3, "seq": 9}, *LEAST]
+    small = [{"batch": 2, "seq": 6}, {"batch": 3, "seq": 9}]
+    assert sizes(report) == [*small, *LEAST, *RELATED[:-1]]
     assert [dict(each.dims) for each in report.skipped] == [{"batch": 1, "seq": 518}]
     assert report.to_json()["skipped"][0]["dims"] == {"batch": 1, "seq": 518}
     assert "runs left out: one with batch=1, seq=518 needs 0.0 MiB of memory" in report.notes[0]

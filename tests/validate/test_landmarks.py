@@ -101,3 +101,9 @@ def test_each_odd_number_comes_in_some_run() -> None:
     joined = np.concatenate([np.asarray(each) for each in feeds])
     assert np.isnan(joined).any()
     assert {np.inf, -np.inf} <= {*joined.tolist()}
+
+
+def test_delimiters_are_words() -> None:
+    text = """agraph (string[n] x) => (string[n,m] y, int64[n] k)
+    { y, k = StringSplit <delimiter = ";", maxsplit = 1> (x) }"""
+    assert landmarks(parse(text, 20)).words == (";",)

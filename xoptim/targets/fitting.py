@@ -20,6 +20,7 @@ from xoptim.facts.operators import operator_label
 from xoptim.facts.protos import every_node
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
+from xoptim.match.easy import EasyPatternOptimization
 from xoptim.match.pattern import PatternOptimization
 from xoptim.targets.placement import PlacedNode, Placement
 
@@ -27,6 +28,9 @@ LONGEST: Final = 600.0
 """Seconds of a search by default."""
 MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
+_LOWER: Final = "lower"
+_TIDYING: Final = ("CastCast", "CastMovementCast")
+"""Patterns that join what lowerings next to each other write."""
 _DEPTH: Final = 4
 """Most lowerings in a row before the result is judged."""
 Ask: TypeAlias = Callable[[onnx.ModelProto], Placement]
@@ -119,11 +123,13 @@ def fit(
 class _Lowered:
     """A model after some lowerings.
 
-    ``made`` are the names of the nodes that each lowering of an operator made, ``counts`` how often it was applied.
+    ``gone`` and ``made`` are the names of the nodes that each lowering took away and made, with what was lowered further;
+    ``counts`` says how often each was applied to an operator.
     """
 
     model: onnx.ModelProto
-    made: dict[Key, set[str]] = field(default_factory=lambda: defaultdict(set))
+    gone: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    made: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     counts: dict[tuple[Key, str], int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -147,7 +153,7 @@ class _Search:
         """Search until nothing improves, or the time is up."""
         before = placement = self._place(self._model)
         while not self._is_over():
-            choice = self._choice(placement.left or placement.shapes)
+            choice = self._choice(_elsewhere(placement))
             if not choice:
                 break
             found = self._tried(placement, choice)
@@ -181,7 +187,7 @@ class _Search:
     def _tried(self, before: Placement, choice: Choice) -> tuple[onnx.ModelProto, Placement] | None:
         """The model with some lowerings that help, and its placement; what does not help is not tried again."""
         lowered, placement = self._lower(before, choice)
-        useless = {key for key in choice if not lowered.made[key]}
+        useless = {key for key, name in choice.items() if not lowered.gone[name]}
         self._rejected |= {(key, choice[key]) for key in useless}
         useful = {key: name for key, name in choice.items() if key not in useless}
         if not useful:
@@ -209,17 +215,21 @@ class _Search:
         return None
 
     def _harmful(self, before: Placement, after: Placement, lowered: _Lowered, choice: Choice) -> set[Key]:
-        """The operators that were replaced by at least as many nodes that the target does not take."""
-        left = {node.name for node in _elsewhere(after)}
-        gone: dict[Key, int] = defaultdict(int)
-        for node in _elsewhere(before):
-            gone[node.domain, node.op_type] += node.name not in left
-        return {key for key in choice if len(lowered.made[key] & left) > max(gone[key] - 1, 0)}
+        """The operators whose lowering made at least as many nodes that the target does not take as it took away.
+
+        A lowering is judged for all its operators together: one may need the other.
+        """
+        was_left = {node.name for node in _elsewhere(before)}
+        is_left = {node.name for node in _elsewhere(after)}
+        harmful = {
+            name for name in set(choice.values()) if len(lowered.gone[name] & was_left) <= len(lowered.made[name] & is_left)
+        }
+        return {key for key, name in choice.items() if name in harmful}
 
     def _lower(self, placement: Placement, choice: Choice) -> tuple[_Lowered, Placement]:
         """Lower the nodes that are left, and then what the replacements have that is not taken either."""
         lowered = _Lowered(self._model)
-        origin: dict[str, Key] = {}
+        origin: dict[str, str] = {}
         current = dict(choice)
         for _ in range(_DEPTH):
             left = _elsewhere(placement)
@@ -234,22 +244,26 @@ class _Search:
                 break
         return lowered, placement
 
-    def _apply(self, lowered: _Lowered, at: Mapping[str, Collection[str]], origin: dict[str, Key]) -> bool:
+    def _apply(self, lowered: _Lowered, at: Mapping[str, Collection[str]], origin: dict[str, str]) -> bool:
         """Apply lowerings at some nodes; returns whether anything changed."""
         changed = False
 
         def record(application: Application) -> None:
             nonlocal changed
+            if application.pattern.phase != _LOWER:
+                return
             changed = True
-            anchor = application.anchor
-            key = origin.get(anchor.name, (anchor.domain, anchor.op_type))
+            anchor, name = application.anchor, application.pattern.name()
+            root = origin.get(anchor.name, name)
             new = [node for node in application.given if node not in application.matched]
-            lowered.made[key].discard(anchor.name)
-            lowered.made[key].update(node.name for node in new)
-            lowered.counts[(anchor.domain, anchor.op_type), application.pattern.name()] += 1
-            origin.update(dict.fromkeys((node.name for node in new), key))
+            old = {node.name for node in application.matched if node not in application.given}
+            lowered.gone[root] |= old - lowered.made[root]
+            lowered.made[root] -= old
+            lowered.made[root] |= {node.name for node in new}
+            lowered.counts[(anchor.domain, anchor.op_type), name] += 1
+            origin.update(dict.fromkeys((node.name for node in new), root))
 
-        options = OptimizationOptions(patterns=Query(list(at)), lower_at=at, on_application=record, tag_nodes=True)
+        options = OptimizationOptions(patterns=Query([*at, *_TIDYING]), lower_at=at, on_application=record, tag_nodes=True)
         model = load_model(lowered.model, self._base_dir)
         Optimizer(model, options).run()
         if changed:
@@ -279,7 +293,7 @@ def name_nodes(model: onnx.ModelProto) -> None:
 def lowerings(drop: Sequence[str] = ()) -> dict[Key, list[str]]:
     """The names of the lowerings of each operator, those of a higher priority last."""
     found: dict[Key, list[str]] = defaultdict(list)
-    for rewrite in database().query(Query(["lower"])):
+    for rewrite in database().query(Query([_LOWER])):
         if isinstance(rewrite, PatternOptimization) and rewrite.name() not in drop:
             for key in sorted(_operators(rewrite)):
                 found[key].append(rewrite.name())
@@ -288,7 +302,11 @@ def lowerings(drop: Sequence[str] = ()) -> dict[Key, list[str]]:
 
 def _operators(pattern: PatternOptimization) -> set[Key]:
     """The operators that a lowering may take away."""
-    return {(key[0], key[1]) for key in pattern.anchor_keys()}
+    keys = set(pattern.anchor_keys())
+    if isinstance(pattern, EasyPatternOptimization):
+        for start, others in pattern.paths():
+            keys |= {start, *others}
+    return {(key[0], key[1]) for key in keys}
 
 
 def _names_by_pattern(left: Iterable[PlacedNode], choice: Choice) -> dict[str, set[str]]:

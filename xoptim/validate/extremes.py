@@ -237,6 +237,11 @@ def _numbers(graph: Graph, name: str) -> list[float]:
 _STEP: Final = 16  # sizes grow by multiples: many models divide them by powers of two
 _CRASHING: Final = frozenset({"AttnLSTM", "DynamicQuantizeLSTM", "Einsum", "GRU", "LSTM", "RNN", "STFT"})
 """Operators whose kernels end the process when an axis is empty, instead of raising an error."""
+_ODD_STEP: Final = 3
+_EQUAL: Final = 3  # rows and columns of a small square
+_MOST_DOUBLED: Final = 3
+_MOST_EXACT: Final = 1024
+_MOST_BOUNDS: Final = 4
 _MOST_ALONE: Final = 4  # axes that have the length 1 beside longer ones
 _LENGTHS: Final[tuple[Purpose, ...]] = ("sequence", "past", "space")
 _EMPTY: Final[tuple[Purpose, ...]] = ("past", "sequence", "space", "batch")
@@ -291,10 +296,7 @@ class Ends:
         Of the entries of one rung, the caller runs the first that can be run: the axis grows alone, or with all lengths, so
         that those that must be equal stay equal.
         """
-        steps: dict[str, set[int]] = {}
-        for bound in self._bounds:
-            for name, step in self._raised(bound):
-                steps.setdefault(name, set()).update((step - _STEP, step))
+        steps = self._steps()
         lengths = [name for name, purpose in self._free.items() if purpose in _LENGTHS]
         axes = []
         for name, found in steps.items():
@@ -302,6 +304,14 @@ class Ends:
             pairs = ((self._grown({name: step}), self._grown(dict.fromkeys(group, step))) for step in sorted(found) if step > 0)
             axes.append([[alone] if alone == together else [alone, together] for alone, together in pairs])
         return axes
+
+    def _steps(self) -> dict[str, set[int]]:
+        """By how much each dimension grows to be next to a number, or above it."""
+        steps: dict[str, set[int]] = {}
+        for bound in self._bounds:
+            for name, step in self._raised(bound):
+                steps.setdefault(name, set()).update((step - _STEP, step))
+        return steps
 
     def _raised(self, bound: Bound) -> list[tuple[str, int]]:
         """Steps that bring a size above a number: of its cheapest dimension, or of all lengths when these are unknown."""
@@ -336,6 +346,35 @@ class Ends:
         yield from (self._grown({name: steps[name]}) for name in list(steps)[:_MOST_ALONE])
         if self._has_windows:  # which do not cut all sizes alike
             yield self._grown(dict.fromkeys(steps, 1))
+
+    def related(self) -> Iterator[Sizes]:
+        """Assignments in which sizes are odd, equal, twice each other, or the numbers that they meet.
+
+        Some rewrites are right unless a size is the multiple of a number, or of another axis. Where
+        a model has windows, no size becomes smaller.
+        """
+        free = [name for name, purpose in self._free.items() if purpose != "total"]
+        largest = max((self._base[name] for name in free), default=0)
+        yield self._grown(dict.fromkeys(free, _ODD_STEP))
+        yield self._made(dict.fromkeys(free, max(_EQUAL, largest)))
+        yield from () if self._has_windows else self._exact(free)
+        highest = {name: max(steps) for name, steps in self._steps().items()}
+        if len(highest) > 1:
+            yield self._grown(highest)
+
+    def _exact(self, free: Sequence[str]) -> Iterator[Sizes]:
+        """Assignments in which sizes are twice each other, and those in which one is a number that it meets."""
+        doubled = free[:_MOST_DOUBLED]
+        yield self._made({name: _EQUAL << place for place, name in enumerate(doubled)})
+        exact = [bound for bound in self._bounds if bound.dims and bound.size <= _MOST_EXACT]
+        for bound in exact[:_MOST_BOUNDS]:
+            for name in self._lengths_of(bound.dims or ()):
+                if name in self._free:
+                    yield self._made({name: bound.size})
+
+    def _made(self, sizes: Mapping[str, int]) -> Sizes:
+        """The base with other sizes of some dimensions."""
+        return self._grown({name: size - self._base[name] for name, size in sizes.items()})
 
     def empty(self) -> Iterator[Sizes]:
         """Assignments in which all axes of one purpose are empty, the strongest test first; none when that could crash."""

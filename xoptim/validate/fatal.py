@@ -44,7 +44,7 @@ def computes_in_half(model: onnx.ModelProto) -> bool:
 
 
 def _graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
-    """The main graph, and the subgraphs at every depth, those of local functions too."""
+    """The main graph, and the subgraphs at every depth, in local functions too."""
     yield model.graph
     yield from inner_graphs(model.graph.node)
     for function in model.functions:

@@ -39,7 +39,7 @@ _HOLES: Final = (np.nan, np.inf, -np.inf)
 _POWERS_OF_TWO: Final = 24  # FLOAT8E8M0, which has neither zero nor sign
 
 
-Numbers: TypeAlias = Literal["moderate", "wide", "far", "ties", "tiny", "offset", "holes", "odd"]
+Numbers: TypeAlias = Literal["moderate", "wide", "far", "ties", "sorted", "single", "tiny", "offset", "holes", "odd"]
 
 
 class Style(NamedTuple):
@@ -48,6 +48,7 @@ class Style(NamedTuple):
     Masks hide a tail in run 0 of the assignments, then anything; ``gentle`` masks hide nothing, and gentle integers are small
     and not negative. Free ``numbers`` that are ``wide`` are 0 in some places and large in others, as a Clip or a comparison
     needs them to have an effect; ``far`` ones have many magnitudes; ``ties`` are few different numbers, halves and zeros;
+    ``sorted`` ones ascend in each row, and of ``single`` ones a row has one 1 and zeros, as a unit matrix has;
     ``tiny`` ones are close to 0, and those with an ``offset`` close to each other; ``holes`` are NaN and infinities; ``odd``
     numbers are, besides, the largest and smallest ones of the type, and -0.
     """
@@ -277,11 +278,27 @@ def _free(element: int, kind: str, shape: tuple[int, ...], rng: np.random.Genera
         return _scattered(numbers, element, rng, style)
     if style.numbers == "ties":
         return _TIES[rng.integers(0, _TIES.size, shape)]
+    if style.numbers in ("sorted", "single"):
+        return _arranged(numbers, style)
     if style.numbers == "tiny":
         return numbers * _TINY
     if style.numbers == "offset":
         return numbers + (_OFFSET if bits(element) > 16 else _OFFSET / 16)
     return _widened(numbers, rng) if style.numbers == "wide" else _with_odd(numbers, element, rng, style)
+
+
+def _arranged(numbers: np.ndarray, style: Style) -> np.ndarray:
+    """The numbers of each row in ascending order; or a 1 in each row, one column further than above."""
+    if not numbers.ndim:
+        return numbers
+    if style.numbers == "sorted":
+        ascending: np.ndarray = np.sort(numbers, axis=-1)
+        return ascending
+    columns = numbers.shape[-1]
+    rows = numbers.size // max(1, columns)
+    places = np.arange(rows)[:, None] % max(1, columns)
+    found: np.ndarray = (places == np.arange(columns)).reshape(numbers.shape)
+    return np.asarray(found.astype(np.float64))
 
 
 def _widened(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -320,6 +337,9 @@ def _integers(element: int, shape: tuple[int, ...], rng: np.random.Generator, st
     width = bits(element)
     if style.numbers == "ties":
         return _tied_integers(element, shape, rng, style)
+    if style.numbers in ("sorted", "single"):
+        small = rng.integers(1, _SMALL_INTEGER, shape)
+        return _arranged(small, style)
     if style.numbers == "far" and width > 8 and not style.steers:
         return _far_integers(element, shape, rng, style.run)
     is_wide = style.numbers in ("wide", "far")
@@ -352,9 +372,14 @@ def _strings(use: InputKind, shape: tuple[int, ...], rng: np.random.Generator, s
     """Strings from the categories of the model, or a few arbitrary ones when it has none, and variations of its strings."""
     known = [c for c in use.choices if isinstance(c, str)] or list(_WORDS)
     if style.words:
-        known = [*known, *(each for word in style.words for each in (word, word.upper(), f"{word} x", f" {word}  "))]
+        known = [*known, *(each for word in style.words for each in _varied(word))]
     picked = rng.integers(0, len(known), shape)
     return np.array([known[i] for i in picked.reshape(-1)], np.object_).reshape(shape)
+
+
+def _varied(word: str) -> tuple[str, ...]:
+    """A word in other cases, with spaces, and between other words, which it may separate."""
+    return word, word.upper(), f"{word} x", f" {word}  ", f"a{word}b{word}c"
 
 
 def _map(spec: InputSpec, use: InputKind, rng: np.random.Generator) -> dict[Any, Any]:

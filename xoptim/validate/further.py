@@ -81,6 +81,8 @@ SHORT: Final = 1 << 31
 """Operations of a run that is short enough to be repeated on many values: a tenth of a second or less."""
 TINY: Final = 1 << 20
 """Operations of a run that takes less time than its call."""
+_SMALL: Final = 1 << 22
+"""Operations of a run that is repeated at its own sizes where others take less time than their call."""
 _MOST_INPUTS: Final = 6  # whose values are varied one by one
 _MOST_KEPT: Final = 6  # runs with other values of one operand
 _MOST_MIXED: Final = 4  # attempts with other values of all operands
@@ -150,6 +152,10 @@ class Further:
         """Zeros and large numbers, numbers of many magnitudes, equal ones, infinities and NaN: more where runs are tiny."""
         numbers = NumberPlans(self._feeding, models, is_tiny=is_tiny, is_on_gpu=is_on_gpu)
         self._add(found, numbers.plans(found[0].feeds))
+        small = [run for run in found if run.work <= _SMALL]
+        largest = max(small, key=_total, default=found[0])
+        if is_tiny and _total(largest) > _total(found[0]):
+            self._add(found, [_at(largest.sizes, plan) for plan in numbers.levels()])
 
     def _add(self, found: list[ReferenceRun], plans: Iterable[Planning], most: int | None = None) -> int:
         """Add runs on the values of plans, as many as the original accepts; returns their number."""
@@ -257,6 +263,10 @@ class Further:
             return planning(sizes, run + by, gentle)
 
         return plan
+
+
+def _total(run: ReferenceRun) -> int:
+    return sum(run.sizes.values())
 
 
 def _at(sizes: Sizes, planning: Planning) -> Planning:

@@ -97,6 +97,8 @@ _DESCRIBED: Final = {
     "free": ", numbers of any sign",
     "far": ", numbers of many magnitudes",
     "ties": ", equal numbers and halves",
+    "sorted": ", numbers that ascend",
+    "single": ", a single 1 in each row",
     "tiny": ", numbers close to 0",
     "offset": ", numbers close to each other",
     "level": ", one number everywhere",

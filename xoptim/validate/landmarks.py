@@ -124,11 +124,13 @@ def _numbers(model: onnx.ModelProto) -> Iterator[_Bound]:
 
 
 def _words(model: onnx.ModelProto) -> Iterator[str]:
-    """The strings that a model contains, in constants and in attributes of nodes that have several."""
+    """The strings that a model contains: constants, attributes of several strings, delimiters."""
     tensors = list(model.graph.initializer)
     for node in _nodes(model):
         tensors += [attribute.t for attribute in node.attribute if attribute.type == AttributeProto.TENSOR]
         yield from (text.decode("utf-8", "replace") for a in node.attribute for text in a.strings[:_FEW])
+        delimiters = (a.s for a in node.attribute if a.name == "delimiter")
+        yield from (text.decode("utf-8", "replace") for text in delimiters if text)
     for tensor in tensors:
         if tensor.data_type == onnx.TensorProto.STRING:
             yield from (text.decode("utf-8", "replace") for text in tensor.string_data[:_FEW])

@@ -1,4 +1,4 @@
-"""Plans of runs on numbers of other kinds, as far as it may matter for the operators of the models."""
+"""Plans of runs on numbers of other kinds, where they may matter for the operators."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -23,6 +23,10 @@ _SPREADING: Final = frozenset(("Conv", "ConvTranspose", "FusedConv", "QuantizeLi
 """Operators on a GPU for which it is open where NaN goes: algorithms of convolutions mix all numbers of a tile."""
 _TYING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Equal", "GreaterOrEqual", "LessOrEqual", "Round", "Unique", "Hardmax"))
 """Operators for which it matters whether numbers are equal, or halves."""
+_COMPARING: Final = frozenset(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK", "ArgMax", "ArgMin"))
+"""Operators for which the order of numbers matters."""
+_SPLITTING: Final = frozenset(("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
+"""Operators that send NaN another way for each of the features."""
 _TIMES: Final = 4  # runs of one kind where a run takes next to no time
 _MOST_LEVELS: Final = 3
 _USUAL_LEVELS: Final = (0.0, 1.0, -1.0)
@@ -46,9 +50,12 @@ class NumberPlans:
         plans = [*self._magnitudes(), *self._ties()]
         if self._is_tiny:
             plans += self._repeated()
+        return [*plans, *self.levels(), *self._odd(usual)]
+
+    def levels(self) -> list[Planning]:
+        """One number everywhere."""
         levels = self._levels()
-        plans += [self._feeding.styled("level", Style(level=level)) for level in levels]
-        return [*plans, *self._odd(usual)]
+        return [self._feeding.styled("level", Style(level=level)) for level in levels]
 
     def _magnitudes(self) -> list[Planning]:
         """Numbers of many magnitudes; zeros and large ones where operators treat these in another way."""
@@ -67,9 +74,16 @@ class NumberPlans:
         ties = feeding.styled("ties", Style(numbers="ties"))
         if self._is_tiny:
             may_tie = feeding.may_be_wide or bool(feeding.random)
-            return [ties] * _TIMES if may_tie else []
+            return [*([ties] * _TIMES), *self._arranged()] if may_tie else []
         may_tie = feeding.may_be_wide and self._has_any(_TYING)
         return [ties] if may_tie else []
+
+    def _arranged(self) -> list[Planning]:
+        """Rows that ascend, and unit matrices, where numbers are compared."""
+        if not self._has_any(_COMPARING):
+            return []
+        ascending = self._feeding.styled("sorted", Style(numbers="sorted"))
+        return [ascending, self._feeding.styled("single", Style(numbers="single"))]
 
     def _repeated(self) -> list[Planning]:
         """More runs on usual numbers, on small ones, and on those with a common term."""
@@ -86,7 +100,7 @@ class NumberPlans:
     def _levels(self) -> list[float]:
         """Numbers that all elements get.
 
-        These are numbers that only one model has, and, where an input is one number, those of both.
+        These are numbers that only one model has, and, where an input is one number, numbers of both.
         """
         feeding = self._feeding
         found: list[float] = []
@@ -111,6 +125,8 @@ class NumberPlans:
         if self._is_on_gpu and self._has_any(_SPREADING):
             return []
         times = 2 if _has_few_elements(usual) else 1
+        if self._is_tiny and self._has_any(_SPLITTING):
+            times = _TIMES
         return [feeding.odd_plan()] * times
 
     def _has_any(self, op_types: Collection[str]) -> bool:

@@ -26,6 +26,7 @@ from xoptim.validate.work import MemoryNeed, RunBudget, Work, fits_into_memory, 
 
 _FURTHER_ATTEMPTS: Final = 8  # for another assignment, once one works
 _MOST_PROBES: Final = 6  # runs to find the largest size of one axis that the original accepts
+_RELATED_WORK: Final = 1 << 25  # operations of a run with sizes that stand in a relation
 _PROBE_BYTES: Final = 1 << 30  # that the results of a run with large sizes may take at one time
 _HOUR: Final = 3600.0
 
@@ -140,7 +141,8 @@ class Search:
                 tried.append(run.sizes)
                 found.append(run)
         self._ones = list(ends.ones())
-        for wanted in (*([sizes] for sizes in self._ones), ends.empty()):
+        related = [sizes for sizes in ends.related() if self._work.of(sizes) <= _RELATED_WORK]
+        for wanted in (*([sizes] for sizes in self._ones), ends.empty(), *([sizes] for sizes in related)):
             allowed = (sizes for sizes in wanted if sizes not in tried and not self._objection(sizes))
             made = next(filter(None, (self._probe(sizes, len(tried) + 1) for sizes in allowed)), None)
             if made is not None:

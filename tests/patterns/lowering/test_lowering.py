@@ -1,11 +1,13 @@
 """Lowerings run after all other patterns, which would write again what they take apart."""
 
 import pytest
-from onnx import parser
+from onnx import ModelProto, parser
 
 import xoptim
-from xoptim import Example, select
+from xoptim import Example, installed_patterns, select
+from xoptim.facts.errors import BudgetError
 from xoptim.testing import make_all_feeds, parse, same_numbers
+from xoptim.testing.variant import all_nodes
 
 _LAYER = (
     '<ir_version: 8, opset_import: ["": 18]> agraph (float[a,4] x, float[4] k, float[4] c) => (float[a,4] y) '
@@ -46,11 +48,53 @@ def test_what_is_fused_first_is_lowered_then() -> None:
     assert "LayerNormalization" not in _operators("default+LowerLayerNormalization", formula)
 
 
+def _run(example: Example, patterns: str) -> ModelProto:
+    before = parse(example.before, example.opset, example.domains)
+    after = xoptim.optimize(before, patterns=patterns, strict=True)
+    numbers = same_numbers(before, after, make_all_feeds(before, example.ranges), "rounding")
+    assert numbers.difference == ""
+    return after
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_all_together(example: Example) -> None:
     """Lowerings take apart what others write, and come to an end."""
-    before = parse(example.before, example.opset, example.domains)
-    after = xoptim.optimize(before, patterns="lower", strict=True)
-    numbers = same_numbers(before, after, make_all_feeds(before, example.ranges), "rounding")
-    assert numbers.difference == ""
+    after = _run(example, "lower")
     assert xoptim.optimize(after, patterns="lower", strict=True) == after
+
+
+_FUSED = {
+    *(("", "Attention"), ("com.microsoft", "MultiHeadAttention"), ("", "RotaryEmbedding"), ("", "LayerNormalization")),
+    *(("", "RMSNormalization"), ("", "SimplifiedLayerNormalization"), ("com.microsoft", "SkipLayerNormalization")),
+    *(("com.microsoft", "SkipSimplifiedLayerNormalization"), ("com.microsoft", "FusedMatMul"), ("", "Gelu")),
+    *(("com.microsoft", "Gelu"), ("com.microsoft", "BiasGelu"), ("com.microsoft", "FastGelu")),
+    *(("com.microsoft", "QuickGelu"), ("", "HardSigmoid"), ("", "Softplus"), ("", "Softsign"), ("", "ThresholdedRelu")),
+}
+"""Operators that patterns write, and lowerings take apart in every form."""
+_WRITERS = [
+    c for c in installed_patterns().values() if c.phase != "lower" and c.family() in ("attention", "rotary", "activations")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", [pytest.param(c, id=c.name()) for c in _WRITERS])
+def test_all_that_our_patterns_write_is_lowered(pattern: type[xoptim.PatternOptimization]) -> None:
+    for example in pattern.examples:
+        before = parse(example.after, example.opset, example.domains)
+        after = xoptim.optimize(before, patterns="lower", strict=True)
+        assert {(node.domain, node.op_type) for node in all_nodes(after)} & _FUSED == set()
+
+
+def test_two_names_of_an_operator_are_not_written_in_turn() -> None:
+    """Alone each does its work, together with the formula this comes first, and the pair is an error that names both."""
+    text = '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> agraph (float[a] x) => (float[a] y) { y = Gelu(x) }'
+    assert _operators("GeluToContrib", text) == ["Gelu"]
+    assert "Erf" in _operators("lower", text)
+    with pytest.raises(BudgetError, match="GeluToStandard and GeluToContrib keep rewriting"):
+        _operators("GeluToContrib+GeluToStandard", text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_after_all_others(example: Example) -> None:
+    _run(example, "default+onnxruntime+lower")

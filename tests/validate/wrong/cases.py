@@ -16,14 +16,20 @@ from tests.validate.wrong import (
     fusions,
     hidden,
     images,
+    kernels,
+    labels,
     lengths,
     many,
     medium,
     narrowed,
     operands,
+    places,
     quantized,
+    relations,
     right,
+    sampling,
     shapes,
+    states,
     tolerance,
 )
 from tests.validate.wrong.case import Pair, Wrong
@@ -47,6 +53,12 @@ MODULES: Final[Sequence[ModuleType]] = (
     medium,
     hidden,
     images,
+    states,
+    sampling,
+    relations,
+    places,
+    labels,
+    kernels,
 )
 
 

@@ -1,0 +1,85 @@
+from typing import Any
+
+from onnx import TensorProto
+
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Optional, Symbol
+
+from ._lowering import _Lowering
+
+
+class AttentionToMultiHeadPattern(_Lowering):
+    """Attention(q, k, v, mask) → com.microsoft.MultiHeadAttention(q, k, v, mask)
+
+    What: the operator of ONNX Runtime, with heads that are split in the operator.
+    Why: some of ONNX Runtime's providers have a kernel of that operator only, WebGPU is one.
+    Refuses when:
+    1. the type is not float (checked by the matcher).
+    2. q, k and v do not have three axes, or fewer heads of keys than of queries.
+    3. the mask is not of floats, (batch or 1, heads or 1, queries, keys).
+    4. scores are limited or a result, or the softmax has another precision.
+    5. keys are hidden from earlier queries, but the lengths of both may differ.
+    6. the scale is not positive.
+    """
+
+    priority = 1  # after the formula
+    min_opset = 23
+    produces = ("com.microsoft",)
+    operand_types = {"q": frozenset((TensorProto.FLOAT,))}  # (1)
+
+    def match_pattern(
+        self, g: PatternBuilder, q: Symbol, k: Symbol, v: Symbol, mask: Optional, pk: Optional, pv: Optional
+    ) -> Symbol:
+        return g.op.Attention(
+            *(q, k, v, mask, pk, pv),
+            outputs=g.variadic("results"),
+            q_num_heads=g.capture("heads", optional=True),
+            kv_num_heads=g.capture("shared", optional=True),
+            scale=g.capture("scale", optional=True),
+            is_causal=g.capture("causal", optional=True),
+            softcap=g.any_of(None, 0.0),  # (4)
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node = m.nodes[0]
+        shapes = [g.try_infer_shape(name) or () for name in (m.q, m.k, m.v)]
+        if any(len(shape) != 3 for shape in shapes) or not m.heads or m.heads != m.shared:  # (2)
+            return self.none(node, msg="not three axes, or heads of keys serve several queries")
+        if any(m.results[3:]):  # (4)
+            return self.none(node, msg="the scores are a result")
+        if m.causal and shapes[0][1] != shapes[1][1]:  # (5)
+            return self.none(node, msg="there may be fewer queries than keys")
+        past = (g.try_infer_shape(m.pk) or ()) if m.pk else (1, 1, 0, 1)
+        if len(past) != 4:  # (2)
+            return self.none(node, msg="earlier keys have an unknown shape")
+        full = (shapes[0][1], past[2] + shapes[1][1])
+        mask = (g.try_infer_shape(m.mask) or ()) if m.mask else (1, 1, *full)
+        is_float = not m.mask or g.try_infer_type(m.mask) == TensorProto.FLOAT
+        fits = len(mask) == 4 and mask[2:] == full and mask[0] in (1, shapes[0][0]) and mask[1] in (1, m.heads)
+        if not fits or not is_float:  # (3)
+            return self.none(node, msg="the mask has another form")
+        if not 0 < (1.0 if m.scale is None else m.scale) < 1e30:  # (6)
+            return self.none(node, msg="the scale is not positive")
+        return True
+
+    def apply_pattern(self, g: PatternRewriter, q: str, k: str, v: str, mask: str, **m: Any) -> Any:
+        return g.op.MultiHeadAttention(
+            *(q, k, v, None, None, mask or None, m["pk"] or None, m["pv"] or None),
+            domain="com.microsoft",
+            outputs=len(m["results"]),
+            num_heads=m["heads"],
+            scale=m["scale"],
+            unidirectional=m["causal"] or None,
+        )
+
+    _start = "agraph (float[b,s,8] q, float[b,t,8] k, float[b,t,8] v"
+    _square = _start.replace("s", "t")
+    examples = Example.pairs(
+        f"{_start}, float[1,1,s,t] m) => (float[b,s,8] y) "
+        "{ y = Attention <q_num_heads = 2, kv_num_heads = 2, scale = 0.25> (q, k, v, m) }",
+        '{ y = com.microsoft.MultiHeadAttention <num_heads = 2, scale = 0.25> (q, k, v, "", "", m) }',
+        f"{_square}, float[b,2,p,4] i, float[b,2,p,4] j) => (float[b,t,8] y, float[b,2,u,4] kc, float[b,2,u,4] vc) "
+        "{ y, kc, vc = Attention <q_num_heads = 2, kv_num_heads = 2, is_causal = 1> (q, k, v, , i, j) }",
+        '{ y, kc, vc = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 1> (q, k, v, "", "", "", i, j) }',
+        opset=23,
+    )

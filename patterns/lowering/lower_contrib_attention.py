@@ -1,0 +1,118 @@
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Optional, Symbol
+
+from ._attention import Further, multi_head
+from ._lowering import _Lowering
+
+_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
+
+
+class LowerContribAttentionPattern(_Lowering):
+    """com.microsoft.Attention(x, w, b, padding) → Softmax(q · scale · kᵀ + mask) · v with q, k, v = Split(x · w + b)
+
+    What: one product for queries, keys and values, whose heads are split and merged by Reshape and Transpose. Padding and
+    keys after a query are numbers that are added.
+    Why: only ONNX Runtime's own providers run it.
+    Refuses when:
+    1. the types are not float or float16, or differ.
+    2. the sizes of the weight, or of heads, are unknown, or the rank of x is not 3.
+    3. the padding does not have the form (batch, keys), or the added mask (batch, heads, queries, keys).
+    4. heads are rotated, or the cache is a buffer of fixed length.
+    """
+
+    min_opset = 15
+    operand_types = {"x": _TYPES, "w": _TYPES, "b": _TYPES}  # (1)
+
+    def match_pattern(
+        self, g: PatternBuilder, x: Symbol, w: Symbol, b: Symbol, padding: Optional, past: Optional, mask: Optional
+    ) -> Symbol:
+        return g.op.Attention(
+            *(x, w, b, padding, past, mask),
+            domain="com.microsoft",
+            outputs=g.variadic("results"),
+            num_heads=g.capture("heads"),
+            attributes=g.capture("written"),
+        )
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node, shape = m.nodes[0], g.try_infer_shape(m.x) or ()
+        if len({g.try_infer_type(name) for name in (m.x, m.w, m.b, m.mask) if name}) > 1:  # (1)
+            return self.none(node, msg="the types differ")
+        if any(m.written.get(name) for name in ("do_rotary", "past_present_share_buffer")):  # (4)
+            return self.none(node, msg="heads are rotated, or the cache is a buffer")
+        widths = _widths(g, m)
+        if len(shape) != 3 or widths is None:  # (2)
+            return self.none(node, msg="the sizes of the heads are unknown")
+        past = (g.try_infer_shape(m.past) or ()) if m.past else (2, shape[0], m.heads, 0, widths[0] // m.heads)
+        if len(past) != 5 or past[0] != 2:  # (2)
+            return self.none(node, msg="earlier keys and values have an unknown shape")
+        keys = past[3] + shape[1]
+        padding = g.try_infer_shape(m.padding) if m.padding else (shape[0], keys)
+        mask = (g.try_infer_shape(m.mask) or ()) if m.mask else (1, 1, shape[1], keys)
+        if padding != (shape[0], keys) or len(mask) != 4 or mask[2:] != (shape[1], keys):  # (3)
+            return self.none(node, msg="the padding or the mask has another form")
+        return m.derive(widths=widths)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, widths: list[int], **m: Any) -> Any:
+        packed = g.op.Split(g.op.Add(g.op.MatMul(x, w), b), split=widths, axis=-1, outputs=3)
+        past = ["", ""]
+        if m["past"]:
+            past = [g.op.Gather(m["past"], np.array(place), axis=0) for place in (0, 1)]
+        further = Further("", m["padding"], m["mask"], *past)
+        y, k, v = multi_head(g, packed, further, m["heads"], widths, m["written"])
+        if len(m["results"]) < 2:
+            return y
+        return y, g.op.Concat(g.op.Unsqueeze(k, axes=[0]), g.op.Unsqueeze(v, axes=[0]), axis=0)
+
+    _start = "agraph (float[b,s,4] x, float[4,24] w, float[24] c"
+    examples = Example.pairs(
+        f"{_start}, int32[b,s] p) => (float[b,s,8] y) {{ y = com.microsoft.Attention <num_heads = 2> (x, w, c, p) }}",
+        "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.5}, int32 e = {0}, float "
+        "f = {0}, float g = {-10000}, int64[2] h = {1, 2}, int64[3] i = {0, 0, 8}> { j = MatMul(x, "
+        "w) k = Add(j, c) l, m, n = Split <axis = -1> (k, a) o = Reshape(l, b) q = Transpose <perm "
+        "= [0, 2, 1, 3]> (o) r = Reshape(m, b) s = Transpose <perm = [0, 2, 1, 3]> (r) t = "
+        "Reshape(n, b) u = Transpose <perm = [0, 2, 1, 3]> (t) v = Mul(q, d) z = Transpose <perm = "
+        "[0, 1, 3, 2]> (s) a1 = MatMul(v, z) b1 = Greater(p, e) c1 = Where(b1, f, g) d1 = "
+        "Unsqueeze(c1, h) e1 = Add(a1, d1) f1 = Softmax <axis = -1> (e1) g1 = MatMul(f1, u) h1 = "
+        "Transpose <perm = [0, 2, 1, 3]> (g1) y = Reshape(h1, i) }",
+        f"{_start}, float[2,b,2,p,4] i) => (float[b,s,8] y, float[2,b,2,u,4] z) "
+        "{ y, z = com.microsoft.Attention <num_heads = 2, unidirectional = 1> (x, w, c, , i) }",
+        "<int64[3] a = {8, 8, 8}, int64 b = {0}, int64 d = {1}, int64[4] e = {0, 0, 2, 4}, "
+        "int64[1] f = {0}, int64[1] g = {1}, float h = {0.5}, float j = {0}, float k = "
+        "{-3.4028235e+38}, int64[3] l = {0, 0, 8}> { m = MatMul(x, w) n = Add(m, c) o, p, q = "
+        "Split <axis = -1> (n, a) r = Gather <axis = 0> (i, b) s = Gather <axis = 0> (i, d) t = "
+        "Reshape(o, e) u = Transpose <perm = [0, 2, 1, 3]> (t) v = Reshape(p, e) a1 = Transpose "
+        "<perm = [0, 2, 1, 3]> (v) b1 = Reshape(q, e) c1 = Transpose <perm = [0, 2, 1, 3]> (b1) d1 "
+        "= Concat <axis = 2> (r, a1) e1 = Concat <axis = 2> (s, c1) f1 = Shape <start = 2, end = "
+        "3> (r) g1 = Squeeze(f1, f) h1 = Shape <start = 2, end = 3> (u) i1 = Squeeze(h1, f) j1 = "
+        "Add(g1, i1) k1 = Range(g1, j1, d) l1 = Range(b, j1, d) m1 = Unsqueeze(k1, g) n1 = "
+        "LessOrEqual(l1, m1) o1 = Mul(u, h) p1 = Transpose <perm = [0, 1, 3, 2]> (d1) q1 = "
+        "MatMul(o1, p1) r1 = Where(n1, j, k) s1 = Add(q1, r1) t1 = Softmax <axis = -1> (s1) u1 = "
+        "MatMul(t1, e1) v1 = Transpose <perm = [0, 2, 1, 3]> (u1) y = Reshape(v1, l) w1 = "
+        "Unsqueeze(d1, f) x1 = Unsqueeze(e1, f) z = Concat <axis = 0> (w1, x1) }",
+        f"{_start}, float[1,2,s,s] m) => (float[b,s,8] y) "
+        "{ y = com.microsoft.Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 8], scale = 0.25> (x, w, c, , , m) }",
+        "<int64[3] a = {8, 8, 8}, int64[4] b = {0, 0, 2, 4}, float d = {0.25}, int64[1] e = {-1}, "
+        "float f = {-3.4028235e+38}, float g = {0}, int64[3] h = {0, 0, 8}> { i = MatMul(x, w) j = "
+        "Add(i, c) k, l, n = Split <axis = -1> (j, a) o = Reshape(k, b) p = Transpose <perm = [0, "
+        "2, 1, 3]> (o) q = Reshape(l, b) r = Transpose <perm = [0, 2, 1, 3]> (q) s = Reshape(n, b) "
+        "t = Transpose <perm = [0, 2, 1, 3]> (s) u = Mul(p, d) v = Transpose <perm = [0, 1, 3, 2]> "
+        "(r) z = MatMul(u, v) a1 = ReduceMax <keepdims = 1> (m, e) b1 = LessOrEqual(a1, f) c1 = "
+        "Add(z, m) d1 = Softmax <axis = -1> (c1) e1 = Where(b1, g, d1) f1 = MatMul(e1, t) g1 = "
+        "Transpose <perm = [0, 2, 1, 3]> (f1) y = Reshape(g1, h) }",
+    )
+
+
+def _widths(g: GraphView, m: Match) -> list[int] | None:
+    """The numbers of features of all heads of queries, keys and values, ``None`` where they are unknown."""
+    total = (g.try_infer_shape(m.w) or ())[-1:]
+    if g.info(m.w).rank != 2 or g.info(m.b).rank != 1 or not total or not isinstance(total[0], int):
+        return None
+    found = [int(width) for width in m.written.get("qkv_hidden_sizes", ())] or [total[0] // 3] * 3
+    is_right = len(found) == 3 and sum(found) == total[0] and found[0] == found[1]
+    return found if is_right and all(width > 0 and width % m.heads == 0 for width in found) else None

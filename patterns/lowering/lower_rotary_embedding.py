@@ -1,0 +1,148 @@
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.shapes import Shape
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
+from xoptim.match.trace import Optional, Symbol
+
+from ._lowering import _Lowering
+
+_TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
+_KNOWN: Final = {"num_heads", "rotary_embedding_dim", "interleaved", "scale", "is_packed_batching"}
+
+
+class LowerRotaryEmbeddingPattern(_Lowering):
+    """RotaryEmbedding(x, cos, sin) → Concat(a · cos - b · sin, a · sin + b · cos) with a, b = Split(x)
+
+    What: writes the rotation out, of a part of the features too, and of pairs of neighbours (interleaved), which Reshape
+    makes an axis of. Positions choose rows of cos and sin by Gather. The same for com.microsoft.RotaryEmbedding.
+    Why: few runtimes have the operator.
+    Refuses when:
+    1. the types are not float or float16, or differ.
+    2. the shapes of x, cos and sin are unknown or do not agree.
+    3. the positions are not known to be one for each row of x, or the first one of as many as are known.
+    4. an attribute is not known, or has another value than usual.
+    """
+
+    min_opset = 13
+    operand_types = {"x": _TYPES}  # (1)
+
+    def match_pattern(self, g: PatternBuilder, x: Symbol, cos: Symbol, sin: Symbol, position: Optional) -> Symbol:
+        attributes = g.capture("written")
+        if g.option("contrib"):
+            return g.op.RotaryEmbedding(x, position, cos, sin, domain="com.microsoft", attributes=attributes)
+        return g.op.RotaryEmbedding(x, cos, sin, position, attributes=attributes)
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        node = m.nodes[0]
+        if len({g.try_infer_type(name) for name in (m.x, m.cos, m.sin)}) > 1:  # (1)
+            return self.none(node, msg="the types differ")
+        usual = m.written.get("scale", 1.0) == 1 and not m.written.get("is_packed_batching")
+        if not usual or not m.written.keys() <= _KNOWN:  # (4)
+            return self.none(node, msg="an attribute is not known, or has another value than usual")
+        shape, table = (g.try_infer_shape(name) for name in (m.x, m.cos))
+        sizes = _sizes(shape or (), table or (), m.written)
+        if shape is None or table is None or sizes is None or g.try_infer_shape(m.sin) != table:  # (2)
+            return self.none(node, msg="the shapes are unknown, or do not agree")
+        rows = (shape[0], shape[-2])
+        given = g.try_infer_shape(m.position) if m.position else table[:-1]
+        is_first = bool(m.contrib) and given in ((), (1,)) and isinstance(rows[1], int)
+        if not is_first and given != rows:  # (3)
+            return self.none(node, msg="the positions are not one for each row")
+        return m.derive(sizes=sizes, first=rows[1] if is_first else 0)
+
+    def apply_pattern(self, g: PatternRewriter, x: str, cos: str, sin: str, position: str, **m: Any) -> str:
+        heads, whole, turned = m["sizes"]
+        rank = g.info(x).rank
+        split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if rank == 3 else x
+        if m["first"]:
+            position = g.op.Add(position, np.arange(m["first"]))
+        angles = [g.op.Gather(table, position, axis=0) if position else table for table in (cos, sin)]
+        axes = [2 if rank == 3 else 1] if not m["first"] else [0, 2] if rank == 3 else [0, 1]
+        cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
+        turn = _pairs_turned if m["written"].get("interleaved") else _halves_turned
+        result = turn(g, split, cos, sin, [turned, whole - turned])
+        return g.op.Reshape(result, np.array([0, 0, heads * whole])) if rank == 3 else result
+
+    examples = (
+        *Example.pairs(
+            "agraph (float[b,h,s,6] x, float[b,s,2] c, float[b,s,2] i) => (float[b,h,s,6] y) "
+            "{ y = RotaryEmbedding <num_heads = 3, rotary_embedding_dim = 4> (x, c, i) }",
+            "<int64[1] a = {1}, int64[3] b = {2, 2, 2}> { d = Unsqueeze(c, a) e = Unsqueeze(i, a) f, "
+            "g, h = Split <axis = -1> (x, b) j = Mul(f, d) k = Mul(g, e) l = Sub(j, k) m = Mul(f, e) n "
+            "= Mul(g, d) o = Add(m, n) y = Concat <axis = -1> (l, o, h) }",
+            "agraph (float[b,s,12] x, float[9,2] c, float[9,2] i, int64[b,s] p) => (float[b,s,12] y) "
+            "{ y = RotaryEmbedding <num_heads = 3, interleaved = 1> (x, c, i, p) }",
+            "<int64[4] a = {0, 0, 3, 4}, int64[1] b = {2}, int64[5] d = {0, 0, 0, 2, 2}, int64[2] e = "
+            "{1, 1}, int64[1] f = {-1}, int64[4] g = {0, 0, 0, 4}, int64[3] h = {0, 0, 12}> { j = "
+            "Reshape(x, a) k = Gather <axis = 0> (c, p) l = Gather <axis = 0> (i, p) m = Unsqueeze(k, "
+            "b) n = Unsqueeze(l, b) o = Reshape(j, d) q, r = Split <axis = -1> (o, e) s = Unsqueeze(m, "
+            "f) t = Unsqueeze(n, f) u = Mul(q, s) v = Mul(r, t) w = Sub(u, v) z = Mul(q, t) a1 = "
+            "Mul(r, s) b1 = Add(z, a1) c1 = Concat <axis = -1> (w, b1) d1 = Reshape(c1, g) y = "
+            "Reshape(d1, h) }",
+            opset=23,
+            ranges=(("p", 0, 8),),
+        ),
+        Example(
+            "agraph (float[b,h,3,4] x, float[9,2] c, float[9,2] i, int64[1] p) => (float[b,h,3,4] y) "
+            "{ y = com.microsoft.RotaryEmbedding(x, p, c, i) }",
+            "<int64[3] a = {0, 1, 2}, int64[2] b = {0, 1}, int64[2] d = {2, 2}> { e = Add(p, a) f = "
+            "Gather <axis = 0> (c, e) g = Gather <axis = 0> (i, e) h = Unsqueeze(f, b) j = "
+            "Unsqueeze(g, b) k, l = Split <axis = -1> (x, d) m = Mul(k, h) n = Mul(l, j) o = Sub(m, n) "
+            "q = Mul(k, j) r = Mul(l, h) s = Add(q, r) y = Concat <axis = -1> (o, s) }",
+            ranges=(("p", 0, 6),),
+        ),
+        Example(
+            "agraph (float16[b,3,s,4] x, float16[b,s,2] c, float16[b,s,2] i) => (float16[b,3,s,4] y) "
+            "{ y = RotaryEmbedding(x, c, i) }",
+            "<int64[1] a = {1}, int64[2] b = {2, 2}> { d = Unsqueeze(c, a) e = Unsqueeze(i, a) f, g = "
+            "Split <axis = -1> (x, b) h = Mul(f, d) j = Mul(g, e) k = Sub(h, j) l = Mul(f, e) m = "
+            "Mul(g, d) n = Add(l, m) y = Concat <axis = -1> (k, n) }",
+            opset=23,
+        ),
+    )
+
+
+def _sizes(shape: Shape, table: Shape, written: dict[str, Any]) -> tuple[int, int, int] | None:
+    """The number of heads (0 where it is not needed), the features of each, and how many are turned."""
+    if len(shape) not in (3, 4) or len(table) not in (2, 3):
+        return None
+    if not isinstance(shape[-1], int) or not isinstance(table[-1], int):
+        return None
+    heads, turned = written.get("num_heads", 0), written.get("rotary_embedding_dim", 0)
+    if len(shape) == 4:
+        whole = shape[-1]
+    else:
+        heads = heads or shape[-1] // max(1, 2 * table[-1])
+        whole = shape[-1] // heads if heads else 0
+    turned = turned or whole
+    is_whole = len(shape) == 4 or heads * whole == shape[-1]
+    return (heads, whole, turned) if is_whole and 0 < turned <= whole and turned == 2 * table[-1] else None
+
+
+def _halves_turned(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
+    """The tensor with the two halves of the first features turned; the others stay."""
+    turned, rest = sizes
+    parts = [turned // 2, turned // 2, *([rest] if rest else [])]
+    a, b, *others = g.op.Split(x, split=parts, axis=-1, outputs=len(parts))
+    return g.op.Concat(*_turned(g, a, b, cos, sin), *others, axis=-1)
+
+
+def _pairs_turned(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
+    """The same where neighbours are turned, in place of the halves."""
+    turned, rest = sizes
+    part, *others = g.op.Split(x, split=sizes, axis=-1, outputs=2) if rest else (x,)
+    pairs = g.op.Reshape(part, np.array([0, 0, 0, turned // 2, 2]))
+    a, b = g.op.Split(pairs, split=[1, 1], axis=-1, outputs=2)
+    angles = (g.op.Unsqueeze(angle, axes=[-1]) for angle in (cos, sin))
+    joined = g.op.Concat(*_turned(g, a, b, *angles), axis=-1)
+    result = g.op.Reshape(joined, np.array([0, 0, 0, turned]))
+    return g.op.Concat(result, *others, axis=-1) if rest else result
+
+
+def _turned(g: PatternRewriter, a: str, b: str, cos: str, sin: str) -> tuple[str, str]:
+    """The points (a, b) after a rotation."""
+    first = g.op.Sub(g.op.Mul(a, cos), g.op.Mul(b, sin))
+    return first, g.op.Add(g.op.Mul(a, sin), g.op.Mul(b, cos))

@@ -1,0 +1,73 @@
+from functools import partial
+from typing import Final
+
+from onnx import TensorProto
+
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+_WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
+_RANGES: Final = 15
+"""Operator set in which a Shape may have a range."""
+
+
+class LowerShapeSourcePattern(PatternOptimization):
+    """Shape(x) of integers, next to t = Gather(table, x) → Shape(t), the same axes
+
+    What: reads sizes from a tensor of floats, a result that is computed from the integers and has their axes.
+    Why: WebGPU reads sizes of tensors of its own types only; a Shape of 64-bit integers stays on the processor.
+    Refuses when:
+    1. the tensor does not have elements of 64 bits.
+    2. no Gather of rows by it, or Cast of it, has its axes in one place.
+    """
+
+    phase = "lower"
+    exactness = "exact"
+    min_opset = _RANGES
+    anchors = ("Shape",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        x = node.input[0]
+        rank = g.info(x).rank
+        if g.try_infer_type(x) not in _WIDE or not rank:  # (1)
+            return self.none(node, msg="the tensor does not have elements of 64 bits, or its rank is unknown")
+        found = next((each for each in g.next_nodes(x) if _first_axis(g, each, x) is not None), None)
+        if found is None:  # (2)
+            return self.none(node, msg="no result has the axes of the tensor in one place")
+        first = _first_axis(g, found, x)
+        assert first is not None
+        begin, end = _axes_of(node, rank)
+        return MatchResult(self, [node], partial(self._read, found.output[0], first + begin, first + end))
+
+    def _read(self, other: str, begin: int, end: int, g: PatternRewriter, node: Node) -> list[Node]:
+        return [g.make_node("Shape", [other], node.output, start=begin, end=end)]
+
+    examples = Example.pairs(
+        "agraph (int64[a,b] x, float[9,4] w) => (float[a,b,4] y, int64[1] s) "
+        "{ t = Gather(w, x) y = Relu(t) s = Shape <start = 1> (x) }",
+        "{ t = Gather(w, x) y = Relu(t) s = Shape <start = 1, end = 2> (t) }",
+        "agraph (int64[a,b] x) => (float[a,b] y, int64[2] s) { t = Cast <to = 1> (x) y = Relu(t) s = Shape(x) }",
+        "{ t = Cast <to = 1> (x) y = Relu(t) s = Shape <start = 0, end = 2> (t) }",
+        ranges=(("x", 0, 8),),
+    )
+
+
+def _first_axis(g: GraphView, node: Node, x: str) -> int | None:
+    """The axis of the result of a node at which the axes of ``x`` begin, ``None`` where they are not there."""
+    if node.domain or not node.output or g.try_infer_type(node.output[0]) in _WIDE:
+        return None
+    if node.op_type == "Cast":
+        return 0
+    is_row = node.op_type == "Gather" and node.input[1] == x and node.input[0] != x
+    rank = g.info(node.input[0]).rank if is_row else None
+    if not rank:
+        return None
+    return int(g.get_attribute(node, "axis")) % rank
+
+
+def _axes_of(node: Node, rank: int) -> tuple[int, int]:
+    """The first axis that a Shape reads, and the one after the last."""
+    start = node.get_attribute("start") or 0
+    end = node.get_attribute("end")
+    begin = min(max(start + rank if start < 0 else start, 0), rank)
+    last = rank if end is None else min(max(end + rank if end < 0 else end, 0), rank)
+    return begin, max(begin, last)
