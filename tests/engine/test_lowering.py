@@ -149,5 +149,5 @@ def test_the_examples_of_patterns(part: int) -> None:
             after = lowered(proto, 17)
             if isinstance(after, str):
                 assert "cannot be lowered to operator set 17: " in after, name
-            elif not unchecked:
+            elif not unchecked and "Simplified" not in text:
                 onnx.checker.check_model(after)
