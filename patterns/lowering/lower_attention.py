@@ -22,6 +22,7 @@ from ._attention import (
 )
 from ._lowering import _Lowering
 
+_WINDOWS: Final = ("left_window_size", "right_window_size")
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 
 
@@ -38,7 +39,8 @@ class LowerAttentionPattern(_Lowering):
     3. the mask has another type, or is not known to be as long as the keys.
     4. the number of keys that count is an operand, the softmax has another precision, or an attribute is not finite.
     5. scores after the mask are a result.
-    6. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none from a single query.
+    6. a window hides keys that are far from a query (since set 25).
+    7. keys are hidden from earlier queries, but the lengths of both may differ: kernels hide none from a single query.
     """
 
     min_opset = 23
@@ -71,7 +73,9 @@ class LowerAttentionPattern(_Lowering):
             return self.none(node, msg="the heads are unknown")
         if m.mask and not (self.is_mask(g, m.mask, dtype) and fits(g, m.mask, _keys(g, m))):  # (3)
             return self.none(node, msg="the mask may have another type, or be shorter than the keys")
-        if m.written.get("is_causal") and g.get_shape(m.q)[-2] != g.get_shape(m.k)[-2]:  # (6)
+        if any(m.written.get(name, -1) != -1 for name in _WINDOWS):  # (6)
+            return self.none(node, msg="a window hides keys")
+        if m.written.get("is_causal") and g.get_shape(m.q)[-2] != g.get_shape(m.k)[-2]:  # (7)
             return self.none(node, msg="there may be fewer queries than keys")
         return m.derive(sizes=sizes, dtype=dtype, is_safe=is_safe_mask(g, m.mask))
 

@@ -42,7 +42,7 @@ def lowered(model: onnx.ModelProto, target: int) -> onnx.ModelProto | str:
 
 
 def differences(case: Case, before: onnx.ModelProto, after: onnx.ModelProto) -> str:
-    """How a lowered model differs from the original and from the suite, empty when it does not."""
+    """The difference between a lowered model and both the original and the suite, if there is any."""
     names = {value.name for value in before.graph.input}
     feeds = {name: value for name, value in case.feeds(0).items() if name in names}
     expected: list[Sequence[Any]] = [case.data[0][1]]

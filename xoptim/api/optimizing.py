@@ -81,7 +81,7 @@ def optimize(
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Raises:
-        ModelError: when the model cannot be read.
+        ModelError: when the model cannot be read, or brought to the operator set.
         UnknownPatternError: when a pattern name is unknown.
         DifferentModelError: with ``verify``, when the result computes something else, and no rewrite was left out for it.
         NotValidatedError: with ``verify``, when there is no verdict; ``report`` gives the reason, ``model`` is the result.

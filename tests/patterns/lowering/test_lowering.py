@@ -84,6 +84,14 @@ def test_all_that_our_patterns_write_is_lowered(pattern: type[xoptim.PatternOpti
         assert {(node.domain, node.op_type) for node in all_nodes(after)} & _FUSED == set()
 
 
+def test_a_window_of_attention_stays() -> None:
+    for name in ("left", "right"):
+        call = f"Attention <{name}_window_size = 1> (q, q, q)"
+        text = f'<ir_version: 13, opset_import: ["": 25]> agraph (float[1,2,5,4] q) => (float[1,2,5,4] y) {{ y = {call} }}'
+        assert _operators("LowerAttention", text) == ["Attention"]
+        assert "Softmax" in _operators("LowerAttention", text.replace("= 1>", "= -1>"))
+
+
 def test_two_names_of_an_operator_are_not_written_in_turn() -> None:
     """Alone each does its work, together with the formula this comes first, and of the pair one does its work once."""
     text = '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]> agraph (float[a] x) => (float[a] y) { y = Gelu(x) }'
