@@ -15,6 +15,7 @@ from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions, compare_each_provider, located, prove
 from xoptim.precision.lowering import joined
 from xoptim.targets import PlacedNode, Placement, Target, place
+from xoptim.targets.bisect import SECONDS, smallest_failing
 from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.validate.errors import ProviderUnavailable
@@ -141,6 +142,21 @@ class Fit:
         )
         return replace(found, nodes=tuple(map(self._trusted, found.nodes)))
 
+    def _failing(self, model: onnx.ModelProto, whole: Placement, base_dir: Path | None, seconds: float) -> tuple[str, ...]:
+        """The names of the nodes of the smallest part that does not compile."""
+        if self._how.checks.custom_op_libs:
+            return ()
+        self._how.on_step(f"looking for what {self._target.name} does not compile")
+        found = smallest_failing(
+            model,
+            self._target,
+            base_dir,
+            software_device=self._how.checks.software_device,
+            seconds=min(seconds, SECONDS),
+            whole=whole,
+        )
+        return () if found is None else found.nodes
+
     def _trusted(self, node: PlacedNode) -> PlacedNode:
         """A node, as one that is not taken where the target computes its operator wrongly."""
         if (node.domain, node.op_type) not in self._distrusted:
@@ -156,6 +172,7 @@ class Fit:
                 optimized,
                 lambda model: self._placement(model, folder),
                 folder,
+                find=lambda model, whole, seconds: self._failing(model, whole, folder, seconds),
                 drop=found.left_out,
                 seconds=self._options.seconds,
             )

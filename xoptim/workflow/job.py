@@ -94,7 +94,7 @@ class Job:
         self._target = _target_of(options.optimization)
         self._precision = options.precision
         if self._precision is None and self._target is not None and self._target.needs.prefers_float16:
-            self._precision = PrecisionOptions(scheme="float16", compute="float16")
+            self._precision = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
 
     def run(self) -> Outcome:
         """Take the steps.
