@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Final, TypeVar, Unpack, overload
 
 import onnx
 
@@ -24,6 +25,7 @@ from xoptim.validate.validation import validate
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.page import Page
 
+_LOGGER: Final = logging.getLogger("xoptim")
 AnyModel = TypeVar("AnyModel")
 Listener = Callable[[OptimizationReport], object]
 
@@ -184,6 +186,8 @@ def _result(source: Source | Path, report: Listener | str | Path | None, options
     if page is not None:
         page.save()
     outcome.raise_failure()
+    if outcome.fitting is not None and outcome.fitting.fault:
+        _LOGGER.warning("%s", outcome.fitting.fault)
     proto = outcome.proof.proto
     for proof in {id(each): each for each in (outcome.floats, outcome.proof)}.values():
         proof.builder.dispose()

@@ -53,6 +53,8 @@ class Target:
         opset: operator set to raise an older model to, ``None`` to leave it.
         families: families of patterns that hinder there.
         table: whether there is a table of the operators that it supports in place of a provider to ask.
+        is_standard: whether it stands for all runtimes of the standard: onnxruntime on the processor is one of them, so that
+            what is verified there is verified for it.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Target:
     opset: int | Literal["newest"] | None = None
     families: tuple[str, ...] = ()
     table: bool = False
+    is_standard: bool = False
 
     @property
     def full_provider(self) -> str:

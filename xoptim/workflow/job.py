@@ -207,8 +207,6 @@ class Job:
         outcome.is_verified_there = how.whole
         fit = Fit(self._target, replace(options, verifies=options.verifies and how.whole), how)
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
-        if outcome.fitting.fault:
-            _LOGGER.warning("%s", outcome.fitting.fault)
 
     def _keep_if_faster(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._options.keep_if_faster is not None
