@@ -14,6 +14,7 @@ class _Source(NamedTuple):
 
     name: str
     axes: list[int]
+    count: int | None  # of the axes that are read, ``None`` for all
 
 
 class LowerSizesWithOnesPattern(PatternOptimization):
@@ -23,7 +24,7 @@ class LowerSizesWithOnesPattern(PatternOptimization):
     Why: the Concat of integers of 64 bits stays on the processor, which other nodes then wait for; WebGPU cuts the tensor.
     Refuses when:
     1. the parts are not one size of a tensor and ones.
-    2. the tensor has elements of 64 bits, as many axes as the result has numbers, or an axis that may be empty.
+    2. the tensor has elements of 64 bits, fewer axes than the result has numbers, or an axis to cut that may be empty.
     """
 
     phase = "lower"
@@ -45,12 +46,15 @@ class LowerSizesWithOnesPattern(PatternOptimization):
     def _cut(self, source: _Source, g: PatternRewriter, node: Node) -> list[Node]:
         count = len(source.axes)
         cut = g.op.Slice(source.name, starts=[0] * count, ends=[1] * count, axes=source.axes)
-        return [*g.created, g.make_node("Shape", [cut], node.output)]
+        return [*g.created, g.make_node("Shape", [cut], node.output, end=source.count)]
 
     examples = Example.pairs(
         "agraph (float[a,3,4] x) => (int64[3] y) <int64[2] i = {1, 1}> "
         "{ s = Shape <start = 0, end = 1> (x) y = Concat <axis = 0> (s, i) }",
         "<int64[2] z = {0, 0}, int64[2] e = {1, 1}, int64[2] k = {1, 2}> { t = Slice(x, z, e, k) y = Shape(t) }",
+        "agraph (float[a,3,4,5] x) => (int64[2] y) <int64[1] i = {1}> "
+        "{ s = Shape <start = 0, end = 1> (x) y = Concat <axis = 0> (s, i) }",
+        "<int64[1] z = {0}, int64[1] e = {1}, int64[1] k = {1}> { t = Slice(x, z, e, k) y = Shape <end = 2> (t) }",
     )
 
 
@@ -65,7 +69,7 @@ def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
     known = [info.shape[axis] for axis in axes]
     if not axes or not all(isinstance(length, int) and length > 0 for length in known):
         return None
-    return _Source(x, axes)
+    return _Source(x, axes, len(sizes) if len(sizes) < len(info.shape) else None)
 
 
 def _sizes(g: GraphView, node: Node, shape: Node, known: Shape | None) -> list[int] | None:
@@ -83,4 +87,4 @@ def _sizes(g: GraphView, node: Node, shape: Node, known: Shape | None) -> list[i
         if constant is None or constant.ndim != 1 or not (constant == 1).all():
             return None
         found += [1] * len(constant)
-    return found if known is not None and len(found) == len(known) else None
+    return found if known is not None and len(found) <= len(known) else None
