@@ -14,7 +14,7 @@ class _Source(NamedTuple):
 
     name: str
     axes: list[int]
-    count: int | None  # of the axes that are read, ``None`` for all
+    read: int | None  # the number of axes that are read, ``None`` for all
 
 
 class LowerSizesWithOnesPattern(PatternOptimization):
@@ -46,7 +46,7 @@ class LowerSizesWithOnesPattern(PatternOptimization):
     def _cut(self, source: _Source, g: PatternRewriter, node: Node) -> list[Node]:
         count = len(source.axes)
         cut = g.op.Slice(source.name, starts=[0] * count, ends=[1] * count, axes=source.axes)
-        return [*g.created, g.make_node("Shape", [cut], node.output, end=source.count)]
+        return [*g.created, g.make_node("Shape", [cut], node.output, end=source.read)]
 
     examples = Example.pairs(
         "agraph (float[a,3,4] x) => (int64[3] y) <int64[2] i = {1, 1}> "
