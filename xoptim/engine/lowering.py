@@ -1,15 +1,16 @@
 """Lower a model to an older operator set: the last rewriting of an optimization."""
 
 from collections.abc import Iterable
-from functools import cache
 from typing import Final
 
-from xoptim.catalogue.selection import select
 from xoptim.engine.engine import Applier
 from xoptim.engine.index import PatternIndex, index_of
+from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.runner import run_passes
 from xoptim.engine.state import State
+from xoptim.facts.dtypes import Exactness
 from xoptim.facts.errors import RewriteError
+from xoptim.graph.graph import Graph
 from xoptim.graph.model import Model, watching
 from xoptim.graph.node import Node
 from xoptim.match.pattern import PatternOptimization
@@ -21,6 +22,8 @@ from xoptim.opsets.plan import carry_out, label, replace_by_calls
 
 _DEPTH: Final = 8
 """Times that what replaced an operator is replaced again; functions of ONNX nest less deep."""
+_SAFE: Final[tuple[Exactness, ...]] = ("exact", "rounding")
+"""The exactness of the patterns that are applied although nobody selected them."""
 
 
 def older_set(model: Model, target: object) -> int | None:
@@ -30,11 +33,14 @@ def older_set(model: Model, target: object) -> int | None:
     return target if target < model.opsets.get("", 0) else None
 
 
-@cache
-def _simpler_forms() -> tuple[PatternOptimization, ...]:
+def _simpler_forms(options: OptimizationOptions) -> tuple[PatternOptimization, ...]:
     """The patterns that write standard operators with other standard operators."""
-    found = (each for each in select("lower") if isinstance(each, PatternOptimization))
-    return tuple(each for each in found if not each.produces)
+    found = (each for each in options.kept("lower") if isinstance(each, PatternOptimization))
+    return tuple(each for each in found if _is_standard(each) and each.exactness in _SAFE)
+
+
+def _is_standard(pattern: PatternOptimization) -> bool:
+    return not pattern.produces and not pattern.unchecked
 
 
 class LowerOperatorSet(Step):
@@ -57,10 +63,11 @@ class LowerOperatorSet(Step):
         Raises `ModelError` when a node cannot be expressed. Do not use the model then.
         """
         check_target(model, self.target)
+        index = index_of(_simpler_forms(state.options), ())
         total, told = 0, dict[Node, Told]()
         for _ in range(_DEPTH):
             found = plan_lowering(model, self.target)
-            written = self._write_simpler(found.refused, model, state, told)
+            written = _write_simpler(found.refused, state, index, told)
             if not written:
                 break
             total += written + run_passes([self.settle], model, state)
@@ -73,31 +80,30 @@ class LowerOperatorSet(Step):
             run_passes([self.rewriting], model, state)
         return total
 
-    def _write_simpler(self, nodes: Iterable[Node], model: Model, state: State, told: dict[Node, Told]) -> int:
-        """Write nodes with simpler operators where that is possible; returns their number.
 
-        Notes what new nodes were written for, and why others were not written.
-        """
-        index = index_of(_simpler_forms(), ())
-        count = 0
-        for node in nodes:
-            origin = told.get(node, Told()).origin
-            with watching(model) as changes:
-                reason = _write_one(node, state, index)
-            if reason:
-                told[node] = Told(origin, reason)
-                continue
-            made = Told(origin or label(node))
-            told.update(dict.fromkeys(changes.added_nodes, made))
-            count += 1
-        return count
+def _write_simpler(nodes: Iterable[Node], state: State, index: PatternIndex, told: dict[Node, Told]) -> int:
+    """Write nodes with simpler operators where that is possible; returns their number.
+
+    Notes what new nodes were written for, and why others were not written.
+    """
+    count = 0
+    for node in nodes:
+        if node.graph is None:
+            continue
+        origin = told.get(node, Told()).origin
+        with watching(node.graph.model) as changes:
+            reason = _write_one(node, node.graph, state, index)
+        if reason:
+            told[node] = Told(origin, reason)
+            continue
+        made = Told(origin or label(node))
+        told.update(dict.fromkeys(changes.added_nodes, made))
+        count += 1
+    return count
 
 
-def _write_one(node: Node, state: State, index: PatternIndex) -> str:
+def _write_one(node: Node, graph: Graph, state: State, index: PatternIndex) -> str:
     """Write a node with simpler operators of its own set; returns why it was not, if it was not."""
-    graph = node.graph
-    if graph is None:
-        return "it was removed"
     applier, opset = Applier(graph, state), graph.opsets.get("", 0)
     for number in index.candidates(graph, {node: 0}):
         pattern = index.patterns[number]

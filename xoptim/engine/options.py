@@ -117,10 +117,16 @@ class OptimizationOptions:
         query = Query.of(self.patterns)
         if any(word == "finite" for word, _ in known.values):
             query = query.joining("finite", _SAFE)
-        chosen = select(query, [*self.drop, *(Name(word, "DROPPATTERN") for word in debug.drop)])
+        chosen = self.kept(query)
         if debug.patterns:  # raises for unknown names
             select(self.patterns, (Name(word, "PATTERN") for word in debug.patterns))
-        return [p for p in chosen if not p.unfit_for(None, self.provider) and self._suits(p)]
+        return chosen
+
+    def kept(self, patterns: Selection) -> list[Rewrite]:
+        """The rewrites of any selection that are for the provider and the target, without those to drop, in order."""
+        dropped: list[str | Name] = [*self.drop, *(Name(word, "DROPPATTERN") for word in self.debug.drop)]
+        found = select(patterns, dropped)
+        return [p for p in found if not p.unfit_for(None, self.provider) and self._suits(p)]
 
     def _suits(self, rewrite: Rewrite) -> bool:
         """Whether a rewrite may be used for the target: not one that was measured to be faster on the CPU only."""

@@ -6,7 +6,9 @@ import numpy as np
 from onnx import TensorProto
 from onnx.numpy_helper import to_array
 
+from xoptim.facts.dims import Dim, lower_bound
 from xoptim.facts.dtypes import numpy_dtype
+from xoptim.facts.shapes import Shape
 from xoptim.opsets.call import Adapter, Call, Refused
 from xoptim.opsets.downward_operands import counted_from_start
 
@@ -95,11 +97,18 @@ def no_zeros(call: Call) -> None:
     if not call.take("allowzero"):
         return
     value, data = call.value(1), call.info(1).data
-    if value is not None and not np.any(value == 0):
-        return
-    if data is not None and all(isinstance(each, int) and each != 0 for each in data):
-        return
-    raise Refused("its shape may have a 0 (allowzero), which would be copied from the operand")
+    if value is not None:
+        data = tuple(int(each) for each in np.ravel(value))
+    shape = call.info(0).shape or ()
+    if data is None or not all(_is_kept(each, shape[i : i + 1]) for i, each in enumerate(data)):
+        raise Refused("its shape may have a 0 (allowzero), which would be copied from the operand")
+
+
+def _is_kept(size: Dim, copied: Shape) -> bool:
+    """Whether a size is not 0, or is the size that would be copied in its place, if there is one."""
+    if isinstance(size, int) and size:
+        return True
+    return (lower_bound(size) or 0) > 0 or copied == (size,)
 
 
 def integer_remainder(call: Call) -> None:

@@ -130,6 +130,7 @@ def _set_format(model: Model, planned: Plan) -> None:
         overloads = any(function.proto.overload for function in model.functions)
         versions.append(_OVERLOADS_SINCE if overloads else _FUNCTIONS_SINCE)
     model.shell.ir_version = min(present, max(UNLISTED_SINCE, *versions))
+    model.ir_version = model.shell.ir_version  # rewrites look there for what the format has
 
 
 def _import(proto: onnx.ModelProto | onnx.FunctionProto, target: int) -> None:
