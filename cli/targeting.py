@@ -1,4 +1,4 @@
-"""What the commands that take ``--target`` share."""
+"""The parts that commands with the option ``--target`` share."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,6 @@ import click
 
 from xoptim import Preparation
 from xoptim.api.preparing import Source
-from xoptim.facts.operators import operator_label, short_name
 from xoptim.precision.options import Scheme
 from xoptim.targets import Placement, Target, named
 from xoptim.workflow.preparing import prepared_source
@@ -19,6 +18,7 @@ from .preparation import sizes_of
 
 PLACING: Final = ("software_device", "custom_op_lib")
 """Parameters that count when a provider is asked, also where no model is run."""
+_PROCESSOR: Final = ("cpu", "cpuexecutionprovider")
 _SHOWN: Final = 6
 """Most operators that a summary names."""
 
@@ -57,8 +57,8 @@ def check_target(name: str, providers: Sequence[str], precision: Scheme | None =
 
 def _is_of(target: Target, provider: str) -> bool:
     """Whether a provider runs a target; the processor, and targets of no provider, go with all."""
-    own = (target.provider, short_name(target.full_provider))
-    return not target.provider or short_name(provider) in ("cpu", *own)
+    own = (target.provider, target.full_provider.lower())
+    return not target.provider or provider.lower() in (*_PROCESSOR, *own)
 
 
 def fixed_source(model: Path, fix: tuple[str, ...]) -> Source:
@@ -82,11 +82,7 @@ def exceeded(placement: Placement, max_left: int | None, max_partitions: int | N
 
 def left_texts(placement: Placement) -> Iterator[str]:
     """The operators that a target does not take, most frequent first, with what would help."""
-    counts = Counter(
-        (operator_label(node.op_type, node.domain), node.reason, node.advice)
-        for node in placement.left
-        if placement.compiles or node.reason
-    )
+    counts = Counter((node.label, node.reason, node.advice) for node in placement.left if placement.compiles or node.reason)
     for (operator, reason, advice), count in counts.most_common(_SHOWN):
         why = reason or "the reason is not known"
         hint = f" (it would help: {advice})" if advice else ""

@@ -198,9 +198,9 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
     if verbose:
         _print_nodes(console, found)
         return
-    known = Counter((node.op_type, node.domain, node.reason, node.advice) for node in found.left)
+    known = Counter((node.label, node.reason, node.advice) for node in found.left)
     if not found.compiles:  # of nodes without a reason, none is known to be the one that fails
-        known = Counter({key: count for key, count in known.items() if key[2]})
+        known = Counter({key: count for key, count in known.items() if key[1]})
     if known:
         rows = Rows(
             "left",
@@ -210,8 +210,8 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
             prose={"reason", "what would help"},
             right={"nodes"},
         )
-        for (op_type, domain, reason, advice), count in known.most_common():
-            rows.add(f"{domain}::{op_type}" if domain else op_type, str(count), reason, advice)
+        for (operator, reason, advice), count in known.most_common():
+            rows.add(operator, str(count), reason, advice)
         rows.print(console)
 
 
@@ -236,9 +236,8 @@ def _print_nodes(console: Console, found: Placement) -> None:
     headings = ("node", "operator", "runs on", "partition", "reason")
     rows = Rows(*headings, prose={"reason"}, right={"partition"})
     for node in found.nodes:
-        operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         partition = str(node.partition) if node.is_taken else ""
-        rows.add(node.name, operator, _where(node, found), partition, _why(node))
+        rows.add(node.name, node.label, _where(node, found), partition, _why(node))
     rows.print(console)
 
 
