@@ -11,14 +11,13 @@ from rich.console import Console
 from xoptim import database
 from xoptim.bench import BenchReport
 from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
-from xoptim.facts.operators import operator_label
 from xoptim.precision.lowering import Lowered
-from xoptim.targets import Placement
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
 from .tables import Rows, open_console
+from .targeting import left_texts
 
 _SHOWN: Final = 6
 """Operators whose numbers are shown in a line, those that change most."""
@@ -262,28 +261,14 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
         yield f"placement   {found.fitted.after.summary()}{before}"
         for step in found.fitted.steps:
             yield f"lowered     {step}"
-        yield from _left_there(found.fitted.after)
+        for text in left_texts(found.fitted.after):
+            yield f"left        {text}"
     for name in found.left_out:
         yield f"left out    {name}: it changes results"
     if not found.is_check_asked and not found.fault:
         yield f"verified    not on {found.target.name}: not asked for"
     if found.check is not None and found.check.ok:
         yield f"verified    on {found.target.name}: {found.check.summary()}"
-
-
-def _left_there(placement: Placement) -> Iterator[str]:
-    """The operators that a target does not take, most frequent first, with the reason and what would help."""
-    counts = Counter(
-        (operator_label(node.op_type, node.domain), node.reason, node.advice)
-        for node in placement.left
-        if placement.compiles or node.reason
-    )
-    for (operator, reason, advice), count in counts.most_common(_SHOWN):
-        why = reason or "the reason is not known"
-        hint = f"; it would help: {advice}" if advice else ""
-        yield f"left        {operator} {count}: {why}{hint}"
-    if len(counts) > _SHOWN:
-        yield f"left        {len(counts) - _SHOWN} more: `xopt place` lists them"
 
 
 def _times(report: BenchReport) -> str:
