@@ -56,8 +56,8 @@ def best_in_halves(
         Where a GPU is at hand and does not compute faster in 16 bits, nothing is rounded.
 
     Raises:
-        ChoiceError, NothingToQuantizeError: values do not fit the model, or no operator can compute in 16 bits.
-        RunError, LoadError, FeedError: the model does not run.
+        NothingToQuantizeError: no operator can compute in 16 bits.
+        ChoiceError, RunError, LoadError, FeedError: values do not fit the model, or it does not run.
     """
     patterns, folder = rounding_patterns(HALVES), proof.base_dir
     model = raised(proof, max(pattern.min_opset for pattern in patterns))
@@ -70,8 +70,7 @@ def best_in_halves(
     observed = _observed(model, folder, found, [samples.feeds[place] for place in samples.to_choose], settings)
     _, found = round_products(model, folder, patterns, None, KERNELS, observed)
     nodes = [node for node in model.graph.node if first_result(node) in found]
-    able = {name for node in nodes if (name := first_result(node))}
-    chosen = able if precision.everywhere else region(model, nodes, work)
+    chosen = {str(first_result(node)) for node in nodes} if precision.everywhere else region(model, nodes, work)
     inner, no_weights = inner_work(model, found, work), Weights(model, folder, ())
     if not chosen:
         raise NothingToQuantizeError(inner or _NOTHING)
