@@ -193,11 +193,13 @@ def known_target(value: str) -> str:
         raise click.BadParameter(str(error)) from None
 
 
-def target_option() -> Any:
+_FITTED: Final = (
+    "Fit MODEL to where it will run, and verify it there: webgpu, qnn, openvino, cuda, tensorrt, onnx (see `xopt place`)."
+)
+
+
+def target_option(text: str = _FITTED) -> Any:
     """The option ``--target``."""
-    text = (
-        "Fit MODEL to where it will run, and verify it there: webgpu, qnn, openvino, cuda, tensorrt, onnx (see `xopt place`)."
-    )
     return option(text, default="", type=known_target, metavar="NAME")
 
 

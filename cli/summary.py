@@ -17,6 +17,7 @@ from xoptim.workflow.outcome import Outcome
 
 from .files import STANDARD_OUTPUT, readable
 from .tables import Rows, open_console
+from .targeting import left_texts
 
 _SHOWN: Final = 6
 """Operators whose numbers are shown in a line, those that change most."""
@@ -260,8 +261,12 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
         yield f"placement   {found.fitted.after.summary()}{before}"
         for step in found.fitted.steps:
             yield f"lowered     {step}"
+        for text in left_texts(found.fitted.after):
+            yield f"left        {text}"
     for name in found.left_out:
         yield f"left out    {name}: it changes results"
+    if not found.is_check_asked and not found.fault:
+        yield f"verified    not on {found.target.name}: not asked for"
     if found.check is not None and found.check.ok:
         yield f"verified    on {found.target.name}: {found.check.summary()}"
 

@@ -8,14 +8,17 @@ import click
 
 from xoptim import GraphBuilder, OptimizationOptions, verify
 from xoptim.api.preparing import Source
-from xoptim.validate import at_revision
+from xoptim.targets import PlacementError, Target, named, place
+from xoptim.validate import ProviderUnavailable, at_revision, library_file
 
-from ..exit_codes import DIFFERENT, code_of
+from ..exit_codes import DIFFERENT, UNAVAILABLE, code_of
 from ..files import MODEL, is_stream, readable
-from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle
-from ..preparation import assume_from_model_option, assume_option, fitting
+from ..memory import MEMORY_BOUND
+from ..options import command, flag, json_option, names_of, option, providers_option, refuse_idle, target_option
+from ..preparation import assume_from_model_option, assume_option, fitting, fix_option
 from ..selection import Selection
 from ..tables import open_console, print_json
+from ..targeting import PLACING, check_target, exceeded, fixed_source, left_texts, max_left_option, max_partitions_option
 from ..validation import COMPARISON, VALUES, Comparison
 
 _MOST: Final = 5.0
@@ -58,6 +61,12 @@ class _Choices:
         "Fail when optimizing would remove more than this part of the nodes.", type=_percentage, metavar="PERCENT"
     )
     against: str | None = option("Fail when a model computes something else than at this revision of git.", metavar="REVISION")
+    target: str = target_option(
+        "Fail when a target leaves nodes of a model as it is: webgpu, qnn, openvino, cuda, onnx (see `xopt place`)."
+    )
+    max_left: int | None = max_left_option()
+    max_partitions: int | None = max_partitions_option()
+    fix: tuple[str, ...] = fix_option()
     selection: Selection = field(default_factory=Selection)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
@@ -66,27 +75,52 @@ class _Choices:
     exact: bool = flag("Demand equal bits, for --against.")
     as_json: bool = json_option()
 
+    @property
+    def shrinks_at_most(self) -> float | None:
+        """The percentage of ``--max-shrink``; the usual one where no check is chosen."""
+        is_any = self.against is not None or bool(self.target)
+        return _MOST if self.max_shrink is None and not is_any else self.max_shrink
+
+    @property
+    def leaves_at_most(self) -> int | None:
+        """The number of ``--max-left``; no node may be left where no limit is chosen."""
+        is_any = self.max_left is not None or self.max_partitions is not None
+        return self.max_left if is_any else 0
+
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect beside others, each with the reason."""
+        found = self.comparison.idle((*self.provider, self.target))
+        if self.against is None:
+            placed = PLACING if self.target else ()
+            found |= dict.fromkeys({*COMPARISON, *VALUES} - {*placed}, "without --against REVISION")
+        if self.shrinks_at_most is None:
+            alone = "--against" if self.against is not None else "--target"
+            found |= dict.fromkeys((*names_of(Selection), "assume"), f"with {alone} alone; see --max-shrink")
+        if not self.target:
+            found |= dict.fromkeys(("max_left", "max_partitions", "fix"), "without --target")
+        return found
+
 
 @command("check", models={"type": MODEL, "nargs": -1, "required": True})
 def check_command(models: tuple[Path, ...], choices: _Choices) -> int:
     """Check MODELS without writing anything, for hooks and continuous integration.
 
-    Without --max-shrink and --against, the check is --max-shrink 5%. A model that the revision does not have passes.
+    Without --max-shrink, --against and --target, the check is --max-shrink 5%. A model that the revision does not have passes.
+    --target asks which nodes of each model run there; without --max-left and --max-partitions, none may be left.
     Exit code 1 when a check fails or two models cannot be compared, 2 when a model cannot be read, 3 when two models differ and
-    list assumptions that were not given.
+    list assumptions that were not given, or the target is not installed, finds no device or gives no answer.
     """
-    if choices.against is None:
-        refuse_idle(dict.fromkeys((*COMPARISON, *VALUES), "without --against REVISION"))
-    elif choices.max_shrink is None:
-        refuse_idle(dict.fromkeys((*names_of(Selection), "assume"), "with --against alone; see --max-shrink"))
-    refuse_idle(choices.comparison.idle(choices.provider))
-    most = _MOST if choices.max_shrink is None and choices.against is None else choices.max_shrink
+    refuse_idle(choices.idle())
+    check_target(choices.target, choices.provider)
+    most = choices.shrinks_at_most
     found: list[_Finding] = []
     for model in models:
         if most is not None:
             found.append(_shrunk(model, most, choices))
         if choices.against is not None:
             found.append(_compared(model, choices.against, choices))
+        if choices.target:
+            found.append(_placed(model, named(choices.target), choices))
     if choices.as_json:
         print_json([each.to_json() for each in found])
     else:
@@ -126,3 +160,25 @@ def _compared(model: Path, revision: str, choices: _Choices) -> _Finding:
     detail = f"against {revision}: {worst.summary()}"
     code = code_of(reports, doubtful=DIFFERENT)
     return _Finding(model, worst.ok, detail, worst.assumptions, code)
+
+
+def _placed(model: Path, target: Target, choices: _Choices) -> _Finding:
+    """Ask a target which nodes of a model it takes."""
+    if not target.is_installed:
+        return _Finding(model, False, f"on {target.name}: it is not installed: {target.install}", (), UNAVAILABLE)
+    source = fixed_source(model, choices.fix)
+    values = choices.comparison.values
+    MEMORY_BOUND.lift()
+    try:
+        found = place(
+            source.proto,
+            target,
+            source.base_dir,
+            software_device=values.software_device,
+            custom_op_libs=tuple(map(library_file, values.custom_op_lib)),
+        )
+    except (ProviderUnavailable, PlacementError) as error:
+        return _Finding(model, False, f"on {target.name}: {error}", (), UNAVAILABLE)
+    limits = exceeded(found, choices.leaves_at_most, choices.max_partitions)
+    texts = [f"on {found.summary()}", *limits, *(left_texts(found) if limits else ())]
+    return _Finding(model, not limits, "; ".join(texts), ())

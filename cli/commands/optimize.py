@@ -36,6 +36,7 @@ from ..selection import SelectionWithRules
 from ..settings import used_settings
 from ..summary import Summary, print_summary
 from ..tables import print_json
+from ..targeting import PLACING, check_target
 from ..terminal import say
 from ..validation import COMPARISON, VALUES, Comparison, Lowering, verify_option
 
@@ -109,7 +110,7 @@ class Choices:
 
     def idle(self) -> dict[str, str]:
         """The parameters that have no effect beside others, each with the reason."""
-        found = self.comparison.idle(self.provider) | self.lowering.idle()
+        found = self.comparison.idle((*self.provider, self.target)) | self.lowering.idle()
         if self.lowering.precision:
             found["only_if_faster"] = "with --precision, which measures each product"
         if not self.assume:
@@ -122,7 +123,8 @@ class Choices:
             found["benchmark"] = "with --quiet: its figures are in the summary"
         if not self.verify and self.check == "end":
             measured = () if self.benchmark or self.only_if_faster or self.lowering.precision else VALUES
-            found.update(dict.fromkeys((*COMPARISON, *measured), "with --no-verify"))
+            placed = PLACING if self.target else ()
+            found.update(dict.fromkeys({*COMPARISON, *measured} - {*placed}, "with --no-verify"))
         return found
 
     def proof(self) -> ProofOptions:
@@ -189,10 +191,11 @@ def optimize_command(context: click.Context, model: Path, choices: Choices) -> i
 
     Exit code 0 when the written model was found equal, 1 when the models differ and nothing is written, 3 when it is written
     but not validated: onnxruntime cannot run MODEL, or its results are not evidence, or its weights do not fit into memory
-    and it cannot be cut into sections. The summary gives the reason.
+    and it cannot be cut into sections, or it could not be verified on its --target. The summary gives the reason.
     """
     _check_alone(model, context.args, context.parent)
     refuse_idle(choices.idle())
+    check_target(choices.target, choices.provider, choices.lowering.precision)
     target = _checked_target(model, choices)
     page = page_of(choices.report, model, target)
     is_streamed = target == STANDARD_OUTPUT

@@ -10,19 +10,19 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
-from xoptim import Placement, Preparation, XoptimError
+from xoptim import Placement, XoptimError
 from xoptim.api.preparing import Source
 from xoptim.targets import Failing, PlacedNode, Target, all as every_target, named, place
 from xoptim.targets.bisect import smallest_failing
 from xoptim.validate import ProviderUnavailable, library_file
-from xoptim.workflow.preparing import prepared_source
 
 from ..exit_codes import DIFFERENT, UNAVAILABLE
 from ..files import MODEL
 from ..memory import MEMORY_BOUND
-from ..options import command, duration, flag, json_option, option, refuse_idle, repeated
-from ..preparation import fix_option, sizes_of
+from ..options import command, duration, flag, json_option, refuse_idle, repeated
+from ..preparation import fix_option
 from ..tables import Rows, open_console, print_json
+from ..targeting import exceeded, fixed_source, max_left_option, max_partitions_option
 from ..terminal import say
 from ..validation import custom_op_option, software_device_option
 
@@ -46,14 +46,8 @@ class _Choices:
         metavar="NAME",
     )
     fix: tuple[str, ...] = fix_option()
-    max_left: int | None = option(
-        "Exit code 1 when more nodes than N are left, shapes not counted.",
-        type=click.IntRange(0),
-    )
-    max_partitions: int | None = option(
-        "Exit code 1 when there are more partitions than N.",
-        type=click.IntRange(0),
-    )
+    max_left: int | None = max_left_option()
+    max_partitions: int | None = max_partitions_option()
     bisect: bool = flag("Where the model does not compile, find the smallest part that does not.")
     seconds: float = duration("Time that a provider has to answer.", default=600.0)
     software_device: bool = software_device_option()
@@ -99,7 +93,7 @@ def place_command(model: Path, choices: _Choices) -> int:
     """
     chosen = _targets(choices.target)
     _refuse_idle(chosen, choices)
-    source = _source(model, choices.fix)
+    source = fixed_source(model, choices.fix)
     libraries = tuple(map(library_file, choices.custom_op_lib))
     MEMORY_BOUND.lift()
     answers = [_answer(source, each, choices, libraries) for each in chosen]
@@ -123,12 +117,6 @@ def _refuse_idle(chosen: Sequence[Target], choices: _Choices) -> None:
         refuse_idle({"software_device": "without --target webgpu"})
     if all(each.table for each in chosen):
         refuse_idle({"bisect": "with targets that a table answers"})
-
-
-def _source(model: Path, fix: tuple[str, ...]) -> Source:
-    """The model, with sizes written into it."""
-    preparation = Preparation(fix=sizes_of(fix))
-    return Source(model) if preparation.is_empty else prepared_source(model, preparation)
 
 
 def _targets(names: tuple[str, ...]) -> list[Target]:
@@ -165,14 +153,8 @@ def _asked(source: Source, target: Target, choices: _Choices, question: Callable
 
 
 def _exceeds(placement: Placement | None, choices: _Choices) -> bool:
-    """Whether a placement exceeds a limit; a model that does not compile exceeds each."""
-    if placement is None:
-        return False
-    found = (len(placement.left), placement.partitions)
-    limits = (choices.max_left, choices.max_partitions)
-    if not placement.compiles:
-        return any(most is not None for most in limits)
-    return any(most is not None and count > most for count, most in zip(found, limits, strict=True))
+    """Whether a placement exceeds a limit."""
+    return placement is not None and bool(exceeded(placement, choices.max_left, choices.max_partitions))
 
 
 def _print(answers: list[_Answer], choices: _Choices) -> None:
@@ -216,9 +198,9 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
     if verbose:
         _print_nodes(console, found)
         return
-    known = Counter((node.op_type, node.domain, node.reason, node.advice) for node in found.left)
+    known = Counter((node.label, node.reason, node.advice) for node in found.left)
     if not found.compiles:  # of nodes without a reason, none is known to be the one that fails
-        known = Counter({key: count for key, count in known.items() if key[2]})
+        known = Counter({key: count for key, count in known.items() if key[1]})
     if known:
         rows = Rows(
             "left",
@@ -228,8 +210,8 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
             prose={"reason", "what would help"},
             right={"nodes"},
         )
-        for (op_type, domain, reason, advice), count in known.most_common():
-            rows.add(f"{domain}::{op_type}" if domain else op_type, str(count), reason, advice)
+        for (operator, reason, advice), count in known.most_common():
+            rows.add(operator, str(count), reason, advice)
         rows.print(console)
 
 
@@ -254,9 +236,8 @@ def _print_nodes(console: Console, found: Placement) -> None:
     headings = ("node", "operator", "runs on", "partition", "reason")
     rows = Rows(*headings, prose={"reason"}, right={"partition"})
     for node in found.nodes:
-        operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         partition = str(node.partition) if node.is_taken else ""
-        rows.add(node.name, operator, _where(node, found), partition, _why(node))
+        rows.add(node.name, node.label, _where(node, found), partition, _why(node))
     rows.print(console)
 
 

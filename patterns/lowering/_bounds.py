@@ -121,6 +121,11 @@ def _magnitude(given: list[Bounds]) -> Bounds:
     return Bounds(0, max(abs(given[0].low), abs(given[0].high)))
 
 
+def _running_sum(given: list[Bounds]) -> Bounds:
+    low, high = given[0]
+    return Bounds(min(low, 0) * LONGEST_AXIS, max(high, 0) * LONGEST_AXIS)
+
+
 _ALL: Final = slice(None)
 _FIRST: Final = slice(1)
 _RULES: Final[Mapping[str, tuple[slice, Callable[[list[Bounds]], Bounds]]]] = {
@@ -133,6 +138,7 @@ _RULES: Final[Mapping[str, tuple[slice, Callable[[list[Bounds]], Bounds]]]] = {
     "Mul": (_ALL, _product),
     "Neg": (_FIRST, _negative),
     "Abs": (_FIRST, _magnitude),
+    "CumSum": (_FIRST, _running_sum),
 }
 """Operands that bounds are computed from, and how, by operator."""
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xoptim.match import PatternRewriter
+from xoptim.match import GraphView, PatternRewriter
 
 
 def centered(g: PatternRewriter, x: str, axes: Sequence[int]) -> str:
@@ -29,3 +29,10 @@ def reshaped(g: PatternRewriter, x: str, target: Sequence[int] | None, like: str
     if target is None:
         return g.op.Reshape(x, g.op.Shape(like))
     return g.op.Reshape(x, np.array(target, dtype=np.int64))
+
+
+def leading_ones(g: GraphView, name: str, count: int) -> list[int]:
+    """The axes before the last ``count`` ones, if all have size 1."""
+    shape = g.try_infer_shape(name) or ()
+    leading = shape[: max(0, len(shape) - count)]
+    return list(range(len(leading))) if all(dim == 1 for dim in leading) else []

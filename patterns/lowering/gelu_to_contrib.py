@@ -2,9 +2,9 @@ from typing import Any
 
 from onnx import TensorProto
 
-from xoptim.match import Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._lowering import _Lowering
+from ._lowering import _Lowering, is_written_by
 
 
 class GeluToContribPattern(_Lowering):
@@ -14,6 +14,7 @@ class GeluToContribPattern(_Lowering):
     Why: some of ONNX Runtime's providers have a kernel of that name only.
     Refuses when:
     1. the type is not float: the other operator has no kernel for it everywhere (checked by the matcher).
+    2. `GeluToStandard` wrote the operator.
     """
 
     priority = 1  # after the formula
@@ -23,6 +24,11 @@ class GeluToContribPattern(_Lowering):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol) -> Symbol:
         return g.op.Gelu(x, approximate=g.capture("approximate", optional=True))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if is_written_by(m.nodes[0], "GeluToStandard"):  # (2)
+            return self.none(m.nodes[0], msg="GeluToStandard wrote the operator")
+        return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, approximate: Any) -> str:
         if approximate == "tanh":

@@ -2,10 +2,10 @@ from typing import Any
 
 from onnx import TensorProto
 
-from xoptim.match import Example, PatternBuilder, PatternRewriter
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Optional, Symbol
 
-from ._lowering import COMPUTED, _Lowering
+from ._lowering import COMPUTED, _Lowering, is_written_by
 
 
 class GeluToStandardPattern(_Lowering):
@@ -15,6 +15,7 @@ class GeluToStandardPattern(_Lowering):
     Why: only ONNX Runtime's own providers run the others.
     Refuses when:
     1. the type is unknown, or has 64 bits: ONNX Runtime's constants have 32 (checked by the matcher).
+    2. `GeluToContrib` wrote the operator.
     """
 
     priority = 1  # after the formula
@@ -26,6 +27,11 @@ class GeluToStandardPattern(_Lowering):
         operands = (x,) if operator == "Gelu" else (x, b)
         result: Symbol = getattr(g.op, operator)(*operands, domain="com.microsoft")
         return result
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if is_written_by(m.nodes[0], "GeluToContrib"):  # (2)
+            return self.none(m.nodes[0], msg="GeluToContrib wrote the operator")
+        return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: Any, operator: str) -> str:
         total = g.op.Add(x, b) if b else x

@@ -22,7 +22,7 @@ class LowerFakeQuantizationPattern(_Lowering):
     What: rounds the numbers of activations as the two operators do, in floats.
     Why: WebGPU has no QuantizeLinear.
     Refuses when:
-    1. scale and zero point are no constants with one element, are not the same in both, or the type is not float.
+    1. scale or zero point is not a constant with one element, or they are not the same in both, or the type is not float.
     """
 
     exactness = "finite"  # a NaN stays one
@@ -38,7 +38,7 @@ class LowerFakeQuantizationPattern(_Lowering):
         scale, dtype = g.get_computed_constant(m.s), g.try_infer_type(m.nodes[0].output[0])
         zero = g.get_computed_constant(m.z) if m.z else np.zeros((), np.int64)
         if scale is None or zero is None or scale.size != 1 or zero.size != 1:  # (1)
-            return self.none(first, msg="scale and zero point are no constants with one element")
+            return self.none(first, msg="scale or zero point is not a constant with one element")
         is_float = g.try_infer_type(second.output[0]) == TensorProto.FLOAT and scale.dtype == np.float32
         if dtype not in _RANGES or not is_float or not scale.reshape(-1)[0] > 0:  # (1)
             return self.none(first, msg="the type is not float, or the integers have another type")

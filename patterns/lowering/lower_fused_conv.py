@@ -38,21 +38,10 @@ class LowerFusedConvPattern(_Lowering):
         parameters = dict(zip(names, values, strict=True))
         return m.derive(activation=activation, parameters=parameters, convolution=written)
 
-    def apply_pattern(
-        self,
-        g: PatternRewriter,
-        x: str,
-        w: str,
-        b: str,
-        z: str,
-        activation: str,
-        parameters: dict[str, Any],
-        convolution: dict[str, Any],
-    ) -> str:
-        result = g.op.Conv(x, w, b or None, **convolution)
-        if z:
-            result = g.op.Add(result, z)
-        return str(getattr(g.op, activation)(result, **parameters)) if activation else result
+    def apply_pattern(self, g: PatternRewriter, x: str, w: str, b: str, z: str, **m: Any) -> str:
+        result = g.op.Conv(x, w, b or None, **m["convolution"])
+        total = g.op.Add(result, z) if z else result
+        return str(getattr(g.op, m["activation"])(total, **m["parameters"])) if m["activation"] else total
 
     _start = "agraph (float[n,2,h] x, float[3,2,1] w, float[3] b"
     examples = Example.pairs(

@@ -4,6 +4,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from xoptim.match.trace import Optional, Symbol
 
 from ._lowering import _Lowering, axes_from
+from ._normal import leading_ones
 
 
 class LowerLayerNormalizationScalePattern(_Lowering):
@@ -25,7 +26,7 @@ class LowerLayerNormalizationScalePattern(_Lowering):
         axes = axes_from(m.written.get("axis", -1), g.info(m.x).rank)
         if axes is None:  # (1)
             return self.none(m.nodes[0], msg="the rank is unknown")
-        dropped = {name: _leading_ones(g, name, len(axes)) for name in (m.scale, m.bias) if name}
+        dropped = {name: leading_ones(g, name, len(axes)) for name in (m.scale, m.bias) if name}
         if not any(dropped.values()):  # (2)
             return self.none(m.nodes[0], msg="the scale and the bias have no further axes of size 1")
         return m.derive(dropped=dropped)
@@ -53,10 +54,3 @@ class LowerLayerNormalizationScalePattern(_Lowering):
         "agraph (float16[a,b,4] x, float16[1,1,4] s) => (float16[a,b,4] y) { y = LayerNormalization(x, s) }",
         "<int64[2] a = {0, 1}> { b = Squeeze(s, a) y = LayerNormalization(x, b) }",
     )
-
-
-def _leading_ones(g: GraphView, name: str, count: int) -> list[int]:
-    """The axes before the last ``count`` ones, if all have size 1."""
-    shape = g.try_infer_shape(name) or ()
-    leading = shape[: max(0, len(shape) - count)]
-    return list(range(len(leading))) if all(dim == 1 for dim in leading) else []

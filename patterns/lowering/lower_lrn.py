@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 
@@ -37,14 +38,11 @@ class LowerLRNPattern(_Lowering):
         image = [0, 1, sizes[0], math.prod(sizes[1:])]
         return m.derive(values=values, dtype=g.try_infer_type(m.x), image=image, back=[0, *sizes])
 
-    def apply_pattern(
-        self, g: PatternRewriter, x: str, size: int, image: list[int], back: list[int], dtype: int, values: dict[str, float]
-    ) -> str:
-        wide = widened(g, x, dtype)
-        squares = g.op.Reshape(g.op.Mul(wide, wide), np.array(image))
-        before = (size - 1) // 2
-        average = g.op.AveragePool(squares, kernel_shape=[size, 1], pads=[before, 0, size - 1 - before, 0], count_include_pad=1)
-        average = g.op.Reshape(average, np.array(back))
+    def apply_pattern(self, g: PatternRewriter, x: str, size: int, dtype: int, **m: Any) -> str:
+        wide, values = widened(g, x, dtype), m["values"]
+        squares = g.op.Reshape(g.op.Mul(wide, wide), np.array(m["image"]))
+        average = g.op.AveragePool(squares, kernel_shape=[size, 1], pads=[size // 2, 0] * 2, count_include_pad=1)
+        average = g.op.Reshape(average, np.array(m["back"]))
         total = g.op.Add(g.op.Mul(average, values["alpha"]), values["bias"])
         return narrowed(g, g.op.Div(wide, g.op.Pow(total, values["beta"])), dtype)
 

@@ -39,7 +39,7 @@ class LowerMovedCastPattern(_Lowering):
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
         if g.try_infer_type(m.x) not in _WIDE or m.cast.get("to") in _WIDE:  # (1)
-            return self.none(m.nodes[0], msg="it is no conversion from 64 bits to fewer")
+            return self.none(m.nodes[0], msg="it does not convert 64 bits to fewer")
         return True
 
     def apply_pattern(

@@ -21,13 +21,7 @@ class LowerRMSNormalizationPattern(_Lowering):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol) -> Symbol:
         operator = g.choice("operator", "RMSNormalization", "SimplifiedLayerNormalization")
-        result: Symbol = getattr(g.op, operator)(
-            x,
-            scale,
-            axis=g.capture("axis", optional=True),
-            epsilon=g.capture("epsilon", optional=True),
-            attributes=g.capture("others"),
-        )
+        result: Symbol = getattr(g.op, operator)(x, scale, attributes=g.capture("written"))
         return result
 
     def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
@@ -36,11 +30,10 @@ class LowerRMSNormalizationPattern(_Lowering):
             return self.none(node, msg="the standard deviation is read")
         if g.try_infer_type(m.scale) != info.dtype:  # (2)
             return self.none(node, msg="the types differ")
-        axes = axes_from(-1 if m.get("axis") is None else m.axis, info.rank)
+        axes = axes_from(m.written.get("axis", -1), info.rank)
         if axes is None:  # (3)
             return self.none(node, msg="the rank is unknown")
-        epsilon = 1e-5 if m.get("epsilon") is None else m.epsilon
-        return m.derive(axes=axes, dtype=info.dtype, number=epsilon)
+        return m.derive(axes=axes, dtype=info.dtype, number=m.written.get("epsilon", 1e-5))
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, axes: list[int], dtype: int, number: float) -> str:
         normal = divided(g, widened(g, x, dtype), axes, number)

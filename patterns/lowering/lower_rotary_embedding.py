@@ -55,16 +55,28 @@ class LowerRotaryEmbeddingPattern(_Lowering):
 
     def apply_pattern(self, g: PatternRewriter, x: str, cos: str, sin: str, position: str, **m: Any) -> str:
         heads, whole, turned = m["sizes"]
-        rank = g.info(x).rank
-        split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if rank == 3 else x
+        is_flat, rest = g.info(x).rank == 3, whole - turned
+        axes = [2 if is_flat else 1]
         if m["first"]:
             position = g.op.Add(position, np.arange(m["first"]))
+            axes = [0, *axes]
         angles = [g.op.Gather(table, position, axis=0) if position else table for table in (cos, sin)]
-        axes = [2 if rank == 3 else 1] if not m["first"] else [0, 2] if rank == 3 else [0, 1]
-        cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
-        turn = _pairs_turned if m["written"].get("interleaved") else _halves_turned
-        result = turn(g, split, cos, sin, [turned, whole - turned])
-        return g.op.Reshape(result, np.array([0, 0, heads * whole])) if rank == 3 else result
+        back = [0, 0, heads * whole] if is_flat else [0, 0, 0, whole]
+        if m["written"].get("interleaved") and not rest:
+            pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, whole // 2, 2]))
+            cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
+            return g.op.Reshape(_pairs_turned(g, pairs, cos, sin), np.array(back))
+        split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if is_flat else x
+        if m["written"].get("interleaved"):
+            part, others = g.op.Split(split, split=[turned, rest], axis=-1, outputs=2)
+            pairs = g.op.Reshape(part, np.array([0, 0, 0, turned // 2, 2]))
+            cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
+            joined = g.op.Reshape(_pairs_turned(g, pairs, cos, sin), np.array([0, 0, 0, turned]))
+            result = g.op.Concat(joined, others, axis=-1)
+        else:
+            cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
+            result = _halves_turned(g, split, cos, sin, [turned, rest])
+        return g.op.Reshape(result, np.array(back)) if is_flat else result
 
     examples = (
         *Example.pairs(
@@ -75,13 +87,18 @@ class LowerRotaryEmbeddingPattern(_Lowering):
             "= Mul(g, d) o = Add(m, n) y = Concat <axis = -1> (l, o, h) }",
             "agraph (float[b,s,12] x, float[9,2] c, float[9,2] i, int64[b,s] p) => (float[b,s,12] y) "
             "{ y = RotaryEmbedding <num_heads = 3, interleaved = 1> (x, c, i, p) }",
-            "<int64[4] a = {0, 0, 3, 4}, int64[1] b = {2}, int64[5] d = {0, 0, 0, 2, 2}, int64[2] e = "
-            "{1, 1}, int64[1] f = {-1}, int64[4] g = {0, 0, 0, 4}, int64[3] h = {0, 0, 12}> { j = "
-            "Reshape(x, a) k = Gather <axis = 0> (c, p) l = Gather <axis = 0> (i, p) m = Unsqueeze(k, "
-            "b) n = Unsqueeze(l, b) o = Reshape(j, d) q, r = Split <axis = -1> (o, e) s = Unsqueeze(m, "
-            "f) t = Unsqueeze(n, f) u = Mul(q, s) v = Mul(r, t) w = Sub(u, v) z = Mul(q, t) a1 = "
-            "Mul(r, s) b1 = Add(z, a1) c1 = Concat <axis = -1> (w, b1) d1 = Reshape(c1, g) y = "
-            "Reshape(d1, h) }",
+            "<int64[5] a = {0, 0, 3, 2, 2}, int64[2] b = {2, 4}, int64[2] d = {1, 1}, int64[3] e = {0, "
+            "0, 12}> { f = Gather <axis = 0> (c, p) g = Gather <axis = 0> (i, p) h = Reshape(x, a) j = "
+            "Unsqueeze(f, b) k = Unsqueeze(g, b) l, m = Split <axis = -1> (h, d) n = Mul(l, j) o = "
+            "Mul(m, k) q = Sub(n, o) r = Mul(l, k) s = Mul(m, j) t = Add(r, s) u = Concat <axis = -1> "
+            "(q, t) y = Reshape(u, e) }",
+            "agraph (float[b,h,s,6] x, float[b,s,2] c, float[b,s,2] i) => (float[b,h,s,6] y) "
+            "{ y = RotaryEmbedding <num_heads = 3, rotary_embedding_dim = 4, interleaved = 1> (x, c, i) }",
+            "<int64[2] a = {4, 2}, int64[5] b = {0, 0, 0, 2, 2}, int64[2] d = {1, 4}, int64[2] e = {1, "
+            "1}, int64[4] f = {0, 0, 0, 4}> { g, h = Split <axis = -1> (x, a) j = Reshape(g, b) k = "
+            "Unsqueeze(c, d) l = Unsqueeze(i, d) m, n = Split <axis = -1> (j, e) o = Mul(m, k) p = "
+            "Mul(n, l) q = Sub(o, p) r = Mul(m, l) s = Mul(n, k) t = Add(r, s) u = Concat <axis = -1> "
+            "(q, t) v = Reshape(u, f) y = Concat <axis = -1> (v, h) }",
             opset=23,
             ranges=(("p", 0, 8),),
         ),
@@ -130,16 +147,10 @@ def _halves_turned(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[i
     return g.op.Concat(*_turned(g, a, b, cos, sin), *others, axis=-1)
 
 
-def _pairs_turned(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
-    """The same where neighbours are turned, in place of the halves."""
-    turned, rest = sizes
-    part, *others = g.op.Split(x, split=sizes, axis=-1, outputs=2) if rest else (x,)
-    pairs = g.op.Reshape(part, np.array([0, 0, 0, turned // 2, 2]))
+def _pairs_turned(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
+    """Pairs along the last axis, turned."""
     a, b = g.op.Split(pairs, split=[1, 1], axis=-1, outputs=2)
-    angles = (g.op.Unsqueeze(angle, axes=[-1]) for angle in (cos, sin))
-    joined = g.op.Concat(*_turned(g, a, b, *angles), axis=-1)
-    result = g.op.Reshape(joined, np.array([0, 0, 0, turned]))
-    return g.op.Concat(result, *others, axis=-1) if rest else result
+    return g.op.Concat(*_turned(g, a, b, cos, sin), axis=-1)
 
 
 def _turned(g: PatternRewriter, a: str, b: str, cos: str, sin: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 from typing import Any
 
-from xoptim.match import Example, PatternBuilder, PatternRewriter, Symbol
+from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._lowering import COMPUTED, _Lowering
+from ._lowering import COMPUTED, _Lowering, is_written_by
 
 
 class RMSNormalizationToSimplifiedPattern(_Lowering):
@@ -12,6 +12,7 @@ class RMSNormalizationToSimplifiedPattern(_Lowering):
     Why: some of ONNX Runtime's providers have a kernel of that name only.
     Refuses when:
     1. the type is unknown (checked by the matcher).
+    2. `SimplifiedToRMSNormalization` wrote the operator.
     """
 
     priority = 1  # after the formula
@@ -21,6 +22,11 @@ class RMSNormalizationToSimplifiedPattern(_Lowering):
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, scale: Symbol) -> Symbol:
         return g.op.RMSNormalization(x, scale, attributes=g.capture("written"))
+
+    def validate_mapping(self, g: GraphView, m: Match) -> bool | None:
+        if is_written_by(m.nodes[0], "SimplifiedToRMSNormalization"):  # (2)
+            return self.none(m.nodes[0], msg="SimplifiedToRMSNormalization wrote the operator")
+        return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, written: dict[str, Any]) -> str:
         return str(g.op.SimplifiedLayerNormalization(x, scale, **written))

@@ -4,7 +4,7 @@ from onnx import TensorProto
 
 from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewriter, Symbol
 
-from ._lowering import COMPUTED, _Lowering
+from ._lowering import COMPUTED, _Lowering, is_written_by
 
 
 class SimplifiedToRMSNormalizationPattern(_Lowering):
@@ -16,6 +16,7 @@ class SimplifiedToRMSNormalizationPattern(_Lowering):
     1. the type is unknown, or bfloat16, which kernels of the standard operator lack (checked by the matcher).
     2. the standard deviation is read, which the standard operator does not give.
     3. the types of x and scale differ.
+    4. `RMSNormalizationToSimplified` wrote the operator.
     """
 
     priority = 1  # after the formula
@@ -30,6 +31,8 @@ class SimplifiedToRMSNormalizationPattern(_Lowering):
             return self.none(m.nodes[0], msg="the standard deviation is read")
         if g.try_infer_type(m.scale) != g.try_infer_type(m.x):  # (3)
             return self.none(m.nodes[0], msg="the types differ")
+        if is_written_by(m.nodes[0], "RMSNormalizationToSimplified"):  # (4)
+            return self.none(m.nodes[0], msg="RMSNormalizationToSimplified wrote the operator")
         return True
 
     def apply_pattern(self, g: PatternRewriter, x: str, scale: str, written: dict[str, Any]) -> str:

@@ -115,9 +115,7 @@ def lines_of(folder: Path) -> dict[str, list[Sequence[str]]]:
         "show": [[bad("P")]],
         "replay": [["dump"], [bad("dump")]],
         "batch": [["list.txt", "-o", "results"]],
-        "new-pattern": [
-            ["TransposesPattern", "--from", "bad.onnx", "--nodes", f"{node},{bad('Transpose_u')}", "--pack", "pack"]
-        ],
+        "new-pattern": [["Mine", "--from", "bad.onnx", "--nodes", f"{node},{bad('Transpose_u')}", "--pack", "pack"]],
         "doctor": [[]],
         "completion": [[bad("bash")]],
     }

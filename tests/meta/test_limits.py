@@ -22,7 +22,6 @@ ENGINE_LINES = 150
 PARAMETERS = 8
 PUBLIC_METHODS = 40
 PATTERN_CODE_LINES = 16
-PATTERN_FILE_LINES = 60
 EASY_SHARE = 0.7
 CODE_LINES_OF = {"TransposeTransposePattern": 12, "MatMulAddPattern": 16, "GeluPattern": 12, "FastGeluPattern": 12}
 """Patterns that show how short a pattern can be; the last two are the approximation of Gelu by Tanh."""
@@ -154,12 +153,6 @@ def test_patterns_are_short() -> None:
 @pytest.mark.parametrize(("name", "most"), CODE_LINES_OF.items())
 def test_patterns_that_show_how_little_it_takes(name: str, most: int) -> None:
     assert _pattern_classes()[name] <= most
-
-
-def test_pattern_files_are_short() -> None:
-    files = [source.lines for source in sources("patterns") if not source.path.rpartition("/")[2].startswith("_")]
-    if len(files) >= ENOUGH:
-        assert median(files) <= PATTERN_FILE_LINES
 
 
 def test_most_patterns_are_declarative() -> None:

@@ -19,10 +19,11 @@ from xoptim.match.rounding import RoundingPattern
 PATTERNS = [
     cls
     for cls in installed_patterns().values()
-    if cls.__module__.startswith("xoptim.patterns.") and not issubclass(cls, RoundingPattern) and cls.phase != "lower"
+    if cls.__module__.startswith("xoptim.patterns.") and not issubclass(cls, RoundingPattern)
 ]
-"""All but those that round operands, which change numbers by more than a tolerance of rounding, and lowerings, which take apart
-what others write: a second run would begin with that. `tests/patterns/lowering/` runs lowerings together."""
+"""All but those that round operands, which change numbers by more than a tolerance of rounding."""
+CATALOGUE = [cls for cls in PATTERNS if cls.phase != "lower"]
+"""All that a selection can hold beside others: a lowering takes apart what others write, in each run again."""
 APPLIED, COMPARED = 5, 61
 """One pair in so many is applied, and compared: prime numbers, so that each pattern meets others on either side."""
 ALL = os.environ.get("PAIRS") == "all"
@@ -47,7 +48,7 @@ def counts(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", PATTERNS, ids=[cls.name() for cls in PATTERNS])
 def test_pairs(first: type[Rewrite], counts: Counter[str]) -> None:
-    check = PairCheck(PATTERNS, verify)
+    check = PairCheck(CATALOGUE, verify)
     row = PATTERNS.index(first)
     others = {column: second for column, second in enumerate(PATTERNS) if is_applied(row, column)}
     failures = [

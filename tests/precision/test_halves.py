@@ -215,3 +215,21 @@ def test_onnxruntime_loads_a_product_of_turned_rows(transposed: str) -> None:
     (expected,) = run(model, {"x": x})
     (y,) = run(found.proof.proto, {"x": x.astype(np.float16)})
     np.testing.assert_allclose(y, expected, atol=0.05)
+
+
+@pytest.mark.parametrize(("everywhere", "kind"), [(False, TensorProto.FLOAT), (True, HALF)])
+def test_everywhere(everywhere: bool, kind: int) -> None:
+    """A table that a square reads is in 16 bits only where operators go along that save no conversion."""
+    text = (
+        "agraph (int64[2,3] i) => (float[2,3,4] y) <float[5,4] t, float[4,4] w> "
+        "{ e = Gather(t, i) s = Mul(e, e) d = Sqrt(s) p = Div(e, d) y = MatMul(p, w) }"
+    )
+    rng = np.random.default_rng(0)
+    model = parse(text.replace(" <float[5,4] t, float[4,4] w>", ""), opset=18)
+    numbers = {"t": rng.uniform(1, 2, (5, 4)), "w": rng.normal(size=(4, 4))}
+    tensors = [onnx.numpy_helper.from_array(value.astype(np.float32), name) for name, value in numbers.items()]
+    model.graph.initializer.extend(tensors)
+    found = lowered(model, {"i": np.array([[0, 1, 2], [3, 4, 0]])}, everywhere=everywhere)
+    table = next(each for each in found.proof.proto.graph.node if each.op_type == "Gather").input[0]
+    kinds = {tensor.name: tensor.data_type for tensor in found.proof.proto.graph.initializer}
+    assert kinds[table] == kind

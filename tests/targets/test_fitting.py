@@ -8,7 +8,7 @@ import onnx
 from tests.support import parse, run, types
 from xoptim.facts.protos import every_node
 from xoptim.targets import PlacedNode, Placement
-from xoptim.targets.fitting import MOST_QUESTIONS, fit, lowerings, name_nodes
+from xoptim.targets.fitting import MOST_QUESTIONS, Find, fit, lowerings, name_nodes
 
 GELU = "agraph (float[n,4] x, float[4,4] w) => (float[n,4] y) { t = MatMul(x, w) y = Gelu(t) }"
 SUMS = "agraph (float[n] x, float[n] z) => (float[n] y) { a = Sum(x, z, x) b = Ceil(a) y = Relu(b) }"
@@ -144,3 +144,61 @@ def test_all_lowerings_are_known() -> None:
     assert found["", "LayerNormalization"]
     assert found["com.microsoft", "FusedGemm"] == ["LowerFusedGemm"]
     assert "LowerFusedGemm" not in lowerings(["LowerFusedGemm"]).get(("com.microsoft", "FusedGemm"), [])
+
+
+def stopping(*stops: str) -> tuple[Callable[[onnx.ModelProto], Placement], Find]:
+    """A target whose compiler stops at some operators, and the search for the first of them."""
+
+    def ask(model: onnx.ModelProto) -> Placement:
+        nodes = list(every_node(model.graph.node))
+        compiles = not {node.op_type for node in nodes} & {*stops}
+        part = 0 if compiles else -1
+        placed = tuple(PlacedNode(node.name, node.op_type, node.domain, "Fake", part) for node in nodes)
+        return Placement("fake", placed, compiles=compiles, error="" if compiles else "it stops")
+
+    def find(model: onnx.ModelProto, whole: Placement, seconds: float) -> list[str]:
+        assert not whole.compiles
+        assert seconds > 0
+        return [node.name for node in every_node(model.graph.node) if node.op_type in stops][:1]
+
+    return ask, find
+
+
+def test_only_what_does_not_compile_is_lowered() -> None:
+    """A search by all nodes would lower the Sum too."""
+    ask, find = stopping("Ceil")
+    found = fit(parse(SUMS), ask, find=find)
+    assert [(step.operator, step.count) for step in found.steps] == [("Ceil", 1)]
+    assert "Sum" in types(found.model)
+    assert (found.before.compiles, found.after.compiles) == (False, True)
+
+
+def test_parts_that_do_not_compile_one_after_the_other() -> None:
+    ask, find = stopping("Sum", "Ceil")
+    found = fit(parse(SUMS), ask, find=find)
+    assert [step.operator for step in found.steps] == ["Sum", "Ceil"]
+    assert found.after.compiles
+
+
+def test_a_lowering_after_which_the_same_part_does_not_compile() -> None:
+    ask, find = stopping("LayerNormalization", "Sqrt")
+    model = parse(LAYER)
+    found = fit(model, ask, find=find)
+    assert found.steps == ()
+    assert types(found.model) == types(model)
+    assert not found.after.compiles
+
+
+def test_what_helps_is_kept_where_the_rest_cannot_be_lowered() -> None:
+    """Tanh has no lowering: the model does not compile, but more of it does."""
+    ask, find = stopping("Sum", "Tanh")
+    found = fit(parse(SUMS.replace("Relu", "Tanh")), ask, find=find)
+    assert [step.operator for step in found.steps] == ["Sum"]
+    assert not found.after.compiles
+
+
+def test_without_a_part_all_nodes_are_lowered() -> None:
+    ask, _ = stopping("Ceil")
+    found = fit(parse(SUMS), ask, find=lambda *_: [])
+    assert "Ceil" not in types(found.model)
+    assert found.after.compiles

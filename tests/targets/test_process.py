@@ -49,7 +49,7 @@ def test_a_library_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.Monke
         tmp_path,
         monkeypatch,
     )
-    with pytest.raises(PlacementError, match=r"^qnn: there was no answer within 0\.1 s$"):
+    with pytest.raises(PlacementError, match=r"^the provider 'qnn' gave no answer within 0\.1 s$"):
         ask(Question("devices", "qnn"), 0.1)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Final, TypeVar, Unpack, overload
 
 import onnx
 
@@ -24,6 +25,7 @@ from xoptim.validate.validation import validate
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.page import Page
 
+_LOGGER: Final = logging.getLogger("xoptim")
 AnyModel = TypeVar("AnyModel")
 Listener = Callable[[OptimizationReport], object]
 
@@ -77,8 +79,7 @@ def optimize(
         precision: quantize as ``xopt --precision`` does, within its tolerance.
         report: called with an `OptimizationReport`, which has the result of the comparison too; or the file of a page with
             both graphs and every rewrite (``report="report.html"``, see `xoptim.report`).
-        target: where the model will run, such as ``"webgpu"``: what its provider does not take is lowered, and with
-            ``verify`` the result is verified there (see `xoptim.place`).
+        target: where it will run, such as ``"webgpu"``: it is fitted to it, and with ``verify`` verified there.
         **changes: fields of `OptimizationOptions` to set, such as ``patterns="default+onnxruntime"``.
 
     Raises:
@@ -87,11 +88,10 @@ def optimize(
         DifferentModelError: with ``verify``, when the result computes something else, and no rewrite was left out for it.
         NotValidatedError: with ``verify``, when there is no verdict; ``report`` gives the reason, ``model`` is the result.
         ValueError: ``precision`` and ``only_if_faster`` exclude each other.
-        ChoiceError: when sizes or values of the options do not fit the model, or it has nothing to round.
+        ChoiceError: when sizes or values of the options do not fit the model.
         ToleranceError: with ``precision``, when the result does not keep the tolerance.
         TargetError: with ``verify``, when it differs on the target, or could not be verified there.
-        PatternError: when a selected pattern is declared wrongly.
-        ProviderUnavailable: when onnxruntime lacks the provider of the comparison.
+        PatternError, ProviderUnavailable: when a pattern is declared wrongly, or onnxruntime lacks the provider.
         LoadError, FeedError, RunError: when a model cannot be measured.
         MissingLibraryError: when a page is asked for, and a library of the extra ``xoptim[report]`` is missing.
     """
@@ -186,6 +186,8 @@ def _result(source: Source | Path, report: Listener | str | Path | None, options
     if page is not None:
         page.save()
     outcome.raise_failure()
+    if outcome.fitting is not None and outcome.fitting.fault:
+        _LOGGER.warning("%s", outcome.fitting.fault)
     proto = outcome.proof.proto
     for proof in {id(each): each for each in (outcome.floats, outcome.proof)}.values():
         proof.builder.dispose()

@@ -37,6 +37,7 @@ class PrecisionOptions:
             ``percentile`` or ``entropy`` without rare large ones.
         compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with weights that are stored in 16.
             ``auto`` is 16 for the provider ``cuda``. Processors compute in 32 bits all the same, with conversions.
+        everywhere: whether operators compute in 16 bits where that saves no conversion, too: for targets that lack 32 bits.
         io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme ``float16`` only.
         feeds: values to measure the error on; random ones when empty. Half of them, at least one, serve to choose; all must
             keep the tolerance.
@@ -49,6 +50,7 @@ class PrecisionOptions:
     goal: Goal = "speed"
     calibration: Calibration = "minmax"
     compute: Compute = "auto"
+    everywhere: bool = False
     io_types: IoTypes = "float32"
     feeds: Sequence[Mapping[str, Value]] = ()
     seed: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -34,6 +34,9 @@ _TIDYING: Final = ("CastCast", "CastMovementCast")
 _DEPTH: Final = 4
 """Most lowerings in a row before the result is judged."""
 Ask: TypeAlias = Callable[[onnx.ModelProto], Placement]
+Find: TypeAlias = Callable[[onnx.ModelProto, Placement, float], Collection[str]]
+"""The names of the nodes of the smallest part that does not compile, in order, found within some
+seconds; none where that is unknown."""
 Key: TypeAlias = tuple[str, str]
 """Domain and name of an operator."""
 Choice: TypeAlias = dict[Key, str]
@@ -101,22 +104,54 @@ def fit(
     ask: Ask,
     base_dir: Path | None = None,
     *,
+    find: Find | None = None,
     drop: Sequence[str] = (),
     seconds: float = LONGEST,
 ) -> Fitted:
     """Lower the nodes that a target does not take, as long as more nodes run there, in fewer parts.
 
     The search is greedy and bounded, and gives the same result for the same answers: it lowers all operators that the
-    target does not take, in the order of the names, asks again, and undoes what did not help.
+    target does not take, in the order of the names, asks again, and undoes what did not help. Where a model does not
+    compile, it lowers the smallest part that does not, as long as a longer beginning of the model compiles.
 
     Args:
         model: left unchanged but for nodes without a name, which get one.
         ask: gives the placement of a model.
         base_dir: folder of external data.
+        find: names what does not compile; without it, all nodes of such a model are lowered.
         drop: names of lowerings that may not be applied.
         seconds: after which the best result so far counts.
     """
-    return _Search(model, ask, base_dir, drop, seconds).run()
+    return _Search(model, ask, base_dir, find, drop, seconds).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Where a search stands with a model.
+
+    Attributes:
+        placement: of the model.
+        failing: the names of the nodes that do not compile together, where that is known.
+        rest: how many nodes there are from the last of them on.
+    """
+
+    placement: Placement
+    failing: frozenset[str] = frozenset()
+    rest: int = 0
+
+    @property
+    def left(self) -> list[PlacedNode]:
+        """The nodes that a target does not run, those that compute shapes included."""
+        placement = self.placement
+        left = [*placement.left, *placement.shapes]
+        return [node for node in left if not self.failing or node.name in self.failing]
+
+    @property
+    def cost(self) -> tuple[bool, int, int, int]:
+        """The faults: whether compiling fails, and where; how many nodes run elsewhere, and the others in how many parts."""
+        placement = self.placement
+        elsewhere = len(placement.left) + len(placement.shapes)
+        return not placement.compiles, self.rest, elsewhere, placement.partitions
 
 
 @dataclass(slots=True)
@@ -136,10 +171,19 @@ class _Lowered:
 class _Search:
     """One search for the model that a target takes."""
 
-    def __init__(self, model: onnx.ModelProto, ask: Ask, base_dir: Path | None, drop: Sequence[str], seconds: float) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        ask: Ask,
+        base_dir: Path | None,
+        find: Find | None,
+        drop: Sequence[str],
+        seconds: float,
+    ) -> None:
         self._began = perf_counter()
         self._seconds = seconds
         self._ask = ask
+        self._find = find
         self._base_dir = base_dir
         self._questions = 0
         self._lowerings = lowerings(drop)
@@ -151,27 +195,37 @@ class _Search:
 
     def run(self) -> Fitted:
         """Search until nothing improves, or the time is up."""
-        before = placement = self._place(self._model)
+        first = now = self._place(self._model)
         while not self._is_over():
-            choice = self._choice(_elsewhere(placement))
+            choice = self._choice(now.left)
             if not choice:
                 break
-            found = self._tried(placement, choice)
+            found = self._tried(now, choice)
             if found is not None:
-                self._model, placement = found
+                self._model, now = found
         steps = tuple(
             FittingStep(pattern, operator_label(key[1], key[0]), count, self._reasons.get(key, ""))
             for (key, pattern), count in self._counts.items()
         )
         seconds = perf_counter() - self._began
-        return Fitted(self._model, before, placement, steps, self._questions, seconds)
+        return Fitted(self._model, first.placement, now.placement, steps, self._questions, seconds)
 
     def _is_over(self) -> bool:
         return self._questions >= MOST_QUESTIONS or perf_counter() - self._began > self._seconds
 
-    def _place(self, model: onnx.ModelProto) -> Placement:
+    def _place(self, model: onnx.ModelProto) -> _Standing:
         self._questions += 1
-        return self._ask(model)
+        placement = self._ask(model)
+        if placement.compiles:
+            return _Standing(placement)
+        left = self._seconds - (perf_counter() - self._began)
+        if self._find is None or left <= 0:
+            return _Standing(placement, rest=len(placement.nodes))
+        names = self._find(model, placement, left)
+        ends = [place for place, node in enumerate(placement.nodes) if node.name in names]
+        if not ends:
+            return _Standing(placement, rest=len(placement.nodes))
+        return _Standing(placement, frozenset(names), len(placement.nodes) - ends[-1])
 
     def _choice(self, left: Iterable[PlacedNode]) -> Choice:
         """The next lowering of each operator that is left."""
@@ -184,19 +238,20 @@ class _Search:
                 self._reasons.setdefault(key, node.reason)
         return dict(sorted(found.items()))
 
-    def _tried(self, before: Placement, choice: Choice) -> tuple[onnx.ModelProto, Placement] | None:
-        """The model with some lowerings that help, and its placement; what does not help is not tried again."""
-        lowered, placement = self._lower(before, choice)
+    def _tried(self, before: _Standing, choice: Choice) -> tuple[onnx.ModelProto, _Standing] | None:
+        """The model with some lowerings that help, and where it stands; what does not help is not tried again."""
+        lowered, after = self._lower(before, choice)
         useless = {key for key, name in choice.items() if not lowered.gone[name]}
         self._rejected |= {(key, choice[key]) for key in useless}
         useful = {key: name for key, name in choice.items() if key not in useless}
         if not useful:
             return None
-        if _cost(placement) < _cost(before):
-            harmful = self._harmful(before, placement, lowered, useful)
+        if after.cost < before.cost:
+            # A part that does not compile says nothing of each of its nodes.
+            harmful = self._harmful(before, after, lowered, useful) if after.placement.compiles else set()
             if not harmful:
                 self._accept(lowered)
-                return lowered.model, placement
+                return lowered.model, after
             self._rejected |= {(key, useful[key]) for key in harmful}
             return None
         if len(useful) == 1:
@@ -204,7 +259,7 @@ class _Search:
             return None
         return self._tried_apart(before, useful)
 
-    def _tried_apart(self, before: Placement, choice: Choice) -> tuple[onnx.ModelProto, Placement] | None:
+    def _tried_apart(self, before: _Standing, choice: Choice) -> tuple[onnx.ModelProto, _Standing] | None:
         """Try lowerings one by one, as together they do not help."""
         for key, name in choice.items():
             if self._is_over():
@@ -214,35 +269,34 @@ class _Search:
                 return found
         return None
 
-    def _harmful(self, before: Placement, after: Placement, lowered: _Lowered, choice: Choice) -> set[Key]:
+    def _harmful(self, before: _Standing, after: _Standing, lowered: _Lowered, choice: Choice) -> set[Key]:
         """The operators whose lowering made at least as many nodes that the target does not take as it took away.
 
         A lowering is judged for all its operators together: one may need the other.
         """
-        was_left = {node.name for node in _elsewhere(before)}
-        is_left = {node.name for node in _elsewhere(after)}
+        was_left = {node.name for node in before.left}
+        is_left = {node.name for node in after.left}
         harmful = {
             name for name in set(choice.values()) if len(lowered.gone[name] & was_left) <= len(lowered.made[name] & is_left)
         }
         return {key for key, name in choice.items() if name in harmful}
 
-    def _lower(self, placement: Placement, choice: Choice) -> tuple[_Lowered, Placement]:
+    def _lower(self, now: _Standing, choice: Choice) -> tuple[_Lowered, _Standing]:
         """Lower the nodes that are left, and then what the replacements have that is not taken either."""
         lowered = _Lowered(self._model)
         origin: dict[str, str] = {}
         current = dict(choice)
         for _ in range(_DEPTH):
-            left = _elsewhere(placement)
-            at = _names_by_pattern(left, current)
+            at = _names_by_pattern(now.left, current)
             if not at or not self._apply(lowered, at, origin):
                 break
-            placement = self._place(lowered.model)
+            now = self._place(lowered.model)
             made = {name for names in lowered.made.values() for name in names}
-            inside = [node for node in _elsewhere(placement) if node.name in made]
+            inside = [node for node in now.left if node.name in made]
             current = self._choice(inside)
             if self._is_over() or not current:
                 break
-        return lowered, placement
+        return lowered, now
 
     def _apply(self, lowered: _Lowered, at: Mapping[str, Collection[str]], origin: dict[str, str]) -> bool:
         """Apply lowerings at some nodes; returns whether anything changed."""
@@ -316,14 +370,3 @@ def _names_by_pattern(left: Iterable[PlacedNode], choice: Choice) -> dict[str, s
         if name is not None:
             found[name].add(node.name)
     return dict(found)
-
-
-def _elsewhere(placement: Placement) -> Iterator[PlacedNode]:
-    """The nodes that a target does not run, those that compute shapes included."""
-    yield from placement.left
-    yield from placement.shapes
-
-
-def _cost(placement: Placement) -> tuple[bool, int, int]:
-    """The faults of a placement: whether it fails, how many nodes run elsewhere, and in how many parts the others run."""
-    return not placement.compiles, len(placement.left) + len(placement.shapes), placement.partitions

@@ -9,4 +9,5 @@ TARGET: Final = Target(
     title="any runtime (standard operators)",
     needs=Needs(standard_operators=True),
     table=True,
+    is_standard=True,
 )

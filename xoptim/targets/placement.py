@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from xoptim.facts.operators import operator_label
 from xoptim.facts.words import counted
 
 Source: TypeAlias = Literal["asked", "table"]
@@ -37,6 +38,11 @@ class PlacedNode:
     reason: str = ""
     advice: str = ""
     is_shape_arithmetic: bool = False
+
+    @property
+    def label(self) -> str:
+        """The operator with its domain."""
+        return operator_label(self.op_type, self.domain)
 
     @property
     def is_taken(self) -> bool:

@@ -77,7 +77,7 @@ def ask(question: Question, seconds: float) -> tuple[Answer, list[str]]:
             try:
                 out, _ = process.communicate(pickle.dumps(question), timeout=seconds)
             except subprocess.TimeoutExpired:
-                told = f"{question.provider}: there was no answer within {seconds:g} s"
+                told = f"the provider {question.provider!r} gave no answer within {seconds:g} s"
                 raise PlacementError(told) from None
             finally:
                 with suppress(OSError):

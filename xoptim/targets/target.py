@@ -50,9 +50,11 @@ class Target:
         needs: the properties that a model needs there.
         tolerance: relative error of results that its arithmetic makes.
         package: the package that has the provider, for the line that installs it.
-        opset: operator set to raise a model to, ``None`` to leave it.
+        opset: operator set to raise an older model to, ``None`` to leave it.
         families: families of patterns that hinder there.
         table: whether there is a table of the operators that it supports in place of a provider to ask.
+        is_standard: whether it stands for all runtimes of the standard: onnxruntime on the processor is one of them, so that
+            what is verified there is verified for it.
     """
 
     name: str
@@ -62,9 +64,10 @@ class Target:
     needs: Needs = field(default_factory=Needs)
     tolerance: float = ROUNDING
     package: str = ""
-    opset: Literal["newest"] | None = None
+    opset: int | Literal["newest"] | None = None
     families: tuple[str, ...] = ()
     table: bool = False
+    is_standard: bool = False
 
     @property
     def full_provider(self) -> str:

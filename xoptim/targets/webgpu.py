@@ -11,4 +11,6 @@ TARGET: Final = Target(
     provider="webgpu",
     plugin=PLUGINS["webgpu"],
     needs=Needs(missing_types=WIDE_TYPES),
+    # Most lowerings need it, and all kernels of the provider run it.
+    opset=13,
 )

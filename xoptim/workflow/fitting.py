@@ -14,7 +14,8 @@ from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions, compare_each_provider, located, prove
 from xoptim.precision.lowering import joined
-from xoptim.targets import PlacedNode, Placement, Target, place
+from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
+from xoptim.targets.bisect import SECONDS, smallest_failing
 from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.validate.errors import ProviderUnavailable
@@ -46,6 +47,7 @@ class FittingOutcome:
         original: the placement of the original, ``None`` where it could not be asked for.
         fitted: the result, with its placements; ``None`` where the provider could not be asked.
         reports: the comparison of the fitted model with the optimized one, on the processor.
+        is_check_asked: whether a comparison on the target was asked for.
         check: the comparison on the target, if it was made.
         left_out: lowerings that were left out because they change results.
         fault: why the provider could not be asked.
@@ -55,6 +57,7 @@ class FittingOutcome:
     original: Placement | None = None
     fitted: Fitted | None = None
     reports: Sequence[ValidationReport] = ()
+    is_check_asked: bool = False
     check: TargetCheck | None = None
     left_out: list[str] = field(default_factory=list)
     fault: str = ""
@@ -79,9 +82,17 @@ class FittingOutcome:
         """Why the result could not be verified on the target, empty when it was."""
         if self.fault:
             return self.fault
+        if not self.is_check_asked:
+            return ""
+        if self.target.table and not self.target.is_standard:
+            return f"not verified on {self.target.name}: only a table of its operators is known here"
         if self.check is not None and self.check.status == "not verified":
             return f"not verified on {self.target.name}: {self.check.reason}"
         return ""
+
+    def not_fitted(self, reason: object) -> None:
+        """Note why the provider gave no answer."""
+        self.fault = f"not fitted to {self.target.name}, and not verified there: {reason}"
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
@@ -89,6 +100,7 @@ class FittingOutcome:
             "target": self.target.name,
             "original": None if self.original is None else self.original.to_json(),
             "fitted": None if self.fitted is None else self.fitted.to_json(),
+            "is_verified": self.is_verified,
             "validation": [report.to_json() for report in self.reports],
             "check": None if self.check is None else self.check.to_json(),
             "left_out": self.left_out,
@@ -107,16 +119,16 @@ class Fit:
 
     def run(self, source: Source | str | Path, proof: Proof) -> tuple[Proof, FittingOutcome]:
         """The fitted result, verified on the target, and what was found."""
-        found = FittingOutcome(self._target)
+        found = FittingOutcome(self._target, is_check_asked=self._options.verifies)
         if not self._target.is_installed:
-            found.fault = f"{self._target.name} is not installed: {self._target.install}"
+            found.not_fitted(f"it is not installed: {self._target.install}")
             return proof, found
         self._how.on_step(f"asking {self._target.name} which nodes it takes")
         given = source if isinstance(source, Source) else Source(source)
         try:
             found.original = self._placement(given.proto, given.base_dir)
-        except ProviderUnavailable as error:
-            found.fault = str(error)
+        except (ProviderUnavailable, PlacementError) as error:
+            found.not_fitted(error)
             return proof, found
         except XoptimError:  # the result may be smaller
             found.original = None
@@ -126,7 +138,7 @@ class Fit:
             if self._options.verifies and self._target.provider:
                 proof = self._verified(given, optimized, proof, found)
         except XoptimError as error:
-            found.fault = f"{self._target.name} was not asked: {error}"
+            found.not_fitted(error)
         return proof, found
 
     def _placement(self, model: onnx.ModelProto, base_dir: Path | None) -> Placement:
@@ -140,6 +152,21 @@ class Fit:
             custom_op_libs=tuple(libraries),
         )
         return replace(found, nodes=tuple(map(self._trusted, found.nodes)))
+
+    def _failing(self, model: onnx.ModelProto, whole: Placement, base_dir: Path | None, seconds: float) -> tuple[str, ...]:
+        """The names of the nodes of the smallest part that does not compile."""
+        if self._how.checks.custom_op_libs:
+            return ()
+        self._how.on_step(f"looking for what {self._target.name} does not compile")
+        found = smallest_failing(
+            model,
+            self._target,
+            base_dir,
+            software_device=self._how.checks.software_device,
+            seconds=min(seconds, SECONDS),
+            whole=whole,
+        )
+        return () if found is None else found.nodes
 
     def _trusted(self, node: PlacedNode) -> PlacedNode:
         """A node, as one that is not taken where the target computes its operator wrongly."""
@@ -156,6 +183,7 @@ class Fit:
                 optimized,
                 lambda model: self._placement(model, folder),
                 folder,
+                find=lambda model, whole, seconds: self._failing(model, whole, folder, seconds),
                 drop=found.left_out,
                 seconds=self._options.seconds,
             )

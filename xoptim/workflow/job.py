@@ -8,12 +8,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final, Protocol, TypeAlias
 
+import onnx
+
 from xoptim.bench.measure import bench
 from xoptim.bench.options import BenchOptions
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
-from xoptim.facts.protos import fed_inputs
+from xoptim.facts.protos import fed_inputs, opset_versions
 from xoptim.graph.assumed import fitting
 from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source
@@ -92,7 +94,7 @@ class Job:
         self._target = _target_of(options.optimization)
         self._precision = options.precision
         if self._precision is None and self._target is not None and self._target.needs.prefers_float16:
-            self._precision = PrecisionOptions(scheme="float16", compute="float16")
+            self._precision = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
 
     def run(self) -> Outcome:
         """Take the steps.
@@ -150,8 +152,9 @@ class Job:
                 _LOGGER.warning("%s; it is left out", reason)
             options = replace(options, assume=tuple(kept))
         if self._target is not None:
-            _check_shapes(self._target, source if isinstance(source, Source) else Source(source))
-            options = for_target(options, self._target)
+            given = source if isinstance(source, Source) else Source(source)
+            _check_shapes(self._target, given)
+            options = for_target(options, self._target, given.proto)
         if chosen.page is not None:
             options = chosen.page.listening(options)
         return source, options
@@ -204,8 +207,6 @@ class Job:
         outcome.is_verified_there = how.whole
         fit = Fit(self._target, replace(options, verifies=options.verifies and how.whole), how)
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
-        if outcome.fitting.fault:
-            _LOGGER.warning("%s", outcome.fitting.fault)
 
     def _keep_if_faster(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._options.keep_if_faster is not None
@@ -261,10 +262,12 @@ def _target_of(options: OptimizationOptions) -> Target | None:
     return None if found is None or found.name == "cpu" else found
 
 
-def for_target(options: OptimizationOptions, target: Target) -> OptimizationOptions:
-    """The options of the optimization for a target: its operator set, without the patterns that hinder there."""
+def for_target(options: OptimizationOptions, target: Target, model: onnx.ModelProto) -> OptimizationOptions:
+    """The options of the optimization of a model for a target: its operator set, without the patterns that hinder there."""
     out = [each.name() for each in options.selected() if each.family() in target.families]
-    return replace(options, opset=options.opset or target.opset, drop=(*options.drop, *out))
+    is_older = isinstance(target.opset, int) and opset_versions(model.opset_import).get("", 0) < target.opset
+    wanted = target.opset if is_older or target.opset == "newest" else None
+    return replace(options, opset=options.opset or wanted, drop=(*options.drop, *out))
 
 
 def _check_shapes(target: Target, source: Source) -> None:

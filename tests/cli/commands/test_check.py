@@ -4,7 +4,9 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +17,11 @@ import xoptim
 from tests.cli.command import RELU, TRANSPOSES, Xopt, write
 from tests.meta.sources import ROOT
 from tests.support import parse
+from tests.targets.test_fitting import without
 from xoptim import save
+from xoptim.targets import Placement, PlacementError
+from xoptim.validate import ProviderUnavailable
+from xoptim.validate.plugins import Plugin
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 
@@ -142,3 +148,108 @@ def test_assumptions_that_fit(xopt: Xopt) -> None:
     outcome = xopt("check", "model.onnx", "--assume", "other % 8 == 0")
     assert outcome.code == 0
     assert "other" in outcome.err
+
+
+@pytest.fixture
+def placed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A WebGPU that lacks Erf, or has the ``fault``; notes how it was asked."""
+    told: dict[str, Any] = {}
+    lacking = without("Erf")
+
+    def place(model: onnx.ModelProto, target: Any, *_: Any, **asked: Any) -> Placement:
+        told["sizes"] = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+        told["asked"] = asked
+        if "fault" in told:
+            raise told["fault"]
+        return replace(lacking(model), target=target.name, compiles="error" not in told, error=told.get("error", ""))
+
+    monkeypatch.setattr(Plugin, "is_installed", True)
+    monkeypatch.setattr("xoptim.cli.commands.check.place", place)
+    return told
+
+
+ERFS = "agraph (float[batch,4] x) => (float[batch,4] y) { t = Erf(x) u = Relu(t) v = Erf(u) y = Abs(v) }"
+ON = ("--target", "webgpu")
+
+
+def test_nodes_that_a_target_leaves(xopt: Xopt, placed: dict[str, Any]) -> None:
+    write(RELU)
+    write(ERFS, "erfs.onnx")
+    outcome = xopt("check", "model.onnx", "erfs.onnx", *ON)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.splitlines() == [
+        "ok  model.onnx: on webgpu: 1 of 1 node in 1 partition",
+        "failed  erfs.onnx: on webgpu: 2 of 4 nodes in 2 partitions; left: 2, at most 0 allowed; Erf 2: there is no kernel",
+    ]
+    found = xopt("check", "erfs.onnx", *ON, "--max-partitions", "1", "--json")
+    assert (found.code, [each["ok"] for each in found.json]) == (1, [False])
+    assert "partitions: 2, at most 1 allowed; Erf 2" in found.json[0]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--max-left", "2"), 0),
+        (("--max-left", "1"), 1),
+        (("--max-partitions", "2"), 0),
+        (("--max-partitions", "1"), 1),
+        (("--max-left", "2", "--max-partitions", "1"), 1),
+    ],
+)
+def test_limits_of_a_placement(xopt: Xopt, placed: dict[str, Any], words: tuple[str, ...], code: int) -> None:
+    write(ERFS)
+    assert xopt("check", "model.onnx", *ON, *words).code == code
+
+
+def test_a_model_that_does_not_compile_fails(xopt: Xopt, placed: dict[str, Any]) -> None:
+    write(RELU)
+    placed["error"] = "it stops"
+    outcome = xopt("check", "model.onnx", *ON, "--max-partitions", "9")
+    assert outcome.code == 1
+    assert outcome.out.startswith("failed  model.onnx: on webgpu: does not compile: it stops; partitions: at most 9 allowed")
+
+
+def test_sizes_and_devices_reach_the_target(xopt: Xopt, placed: dict[str, Any]) -> None:
+    write(RELU)
+    assert xopt("check", "model.onnx", *ON, "--fix", "batch=2", "--software-device").code == 0
+    assert placed["sizes"] == [2, 4]
+    assert placed["asked"]["software_device"] is True
+
+
+@pytest.mark.parametrize("fault", [ProviderUnavailable("there is no device"), PlacementError("there is no answer")])
+def test_a_target_that_cannot_be_asked(xopt: Xopt, placed: dict[str, Any], fault: Exception) -> None:
+    write(RELU)
+    placed["fault"] = fault
+    outcome = xopt("check", "model.onnx", *ON)
+    assert (outcome.code, outcome.out) == (3, f"failed  model.onnx: on webgpu: {fault}\n")
+
+
+def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(RELU)
+    monkeypatch.setattr(Plugin, "is_installed", False)
+    outcome = xopt("check", "model.onnx", "--target", "qnn")
+    expected = "failed  model.onnx: on qnn: it is not installed: pip install 'xoptim[qnn]'\n"
+    assert (outcome.code, outcome.out) == (3, expected)
+
+
+def test_several_checks_of_a_model(xopt: Xopt, placed: dict[str, Any]) -> None:
+    write(TRANSPOSES)
+    outcome = xopt("check", "model.onnx", *ON, "--max-shrink", "5%")
+    assert outcome.code == 1
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["failed", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--max-left", "1"), "--max-left has no effect without --target"),
+        (("--fix", "batch=1"), "--fix has no effect without --target"),
+        ((*ON, "--patterns", "all"), "--patterns has no effect with --target alone"),
+        ((*ON, "--seed", "1"), "--seed has no effect without --against"),
+        ((*ON, "--provider", "qnn"), "--provider qnn runs the model elsewhere than --target webgpu"),
+        (("--target", "nothing"), "there is no target 'nothing'"),
+    ],
+)
+def test_bad_usage_of_a_target(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(RELU)
+    assert message in xopt("check", "model.onnx", *words).error

@@ -1,0 +1,91 @@
+"""The parts that commands with the option ``--target`` share."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from xoptim import Preparation
+from xoptim.api.preparing import Source
+from xoptim.precision.options import Scheme
+from xoptim.targets import Placement, Target, named
+from xoptim.workflow.preparing import prepared_source
+
+from .options import option
+from .preparation import sizes_of
+
+PLACING: Final = ("software_device", "custom_op_lib")
+"""Parameters that count when a provider is asked, also where no model is run."""
+_PROCESSOR: Final = ("cpu", "cpuexecutionprovider")
+_SHOWN: Final = 6
+"""Most operators that a summary names."""
+
+
+def max_left_option() -> Any:
+    """The option ``--max-left``."""
+    text = "Exit code 1 when more nodes than N are left, shapes not counted."
+    return option(text, type=click.IntRange(0))
+
+
+def max_partitions_option() -> Any:
+    """The option ``--max-partitions``."""
+    return option("Exit code 1 when there are more partitions than N.", type=click.IntRange(0))
+
+
+def check_target(name: str, providers: Sequence[str], precision: Scheme | None = None) -> None:
+    """Raise `click.UsageError` for options that contradict a target; an empty name is none.
+
+    Args:
+        name: of the target.
+        providers: execution providers that run the model.
+        precision: number of bits that weights are rounded to.
+    """
+    if not name:
+        return
+    target = named(name)
+    other = next((each for each in providers if not _is_of(target, each)), None)
+    if other is not None:
+        raise click.UsageError(f"--provider {other} runs the model elsewhere than --target {name}: leave --provider out")
+    if precision == "int4" and target.needs.standard_operators:
+        raise click.UsageError(
+            f"--precision int4 writes com.microsoft::MatMulNBits, which {name} does not run: "
+            "--precision float16 keeps to the standard"
+        )
+
+
+def _is_of(target: Target, provider: str) -> bool:
+    """Whether a provider runs a target; the processor, and targets of no provider, go with all."""
+    own = (target.provider, target.full_provider.lower())
+    return not target.provider or provider.lower() in (*_PROCESSOR, *own)
+
+
+def fixed_source(model: Path, fix: tuple[str, ...]) -> Source:
+    """A model, with the sizes of ``--fix`` written into it."""
+    preparation = Preparation(fix=sizes_of(fix))
+    return Source(model) if preparation.is_empty else prepared_source(model, preparation)
+
+
+def exceeded(placement: Placement, max_left: int | None, max_partitions: int | None) -> list[str]:
+    """The limits that a placement exceeds, in words; a model that does not compile exceeds each."""
+    limits = (
+        ("left", len(placement.left), max_left),
+        ("partitions", placement.partitions, max_partitions),
+    )
+    return [
+        f"{word}: {count}, at most {most} allowed" if placement.compiles else f"{word}: at most {most} allowed"
+        for word, count, most in limits
+        if most is not None and (count > most or not placement.compiles)
+    ]
+
+
+def left_texts(placement: Placement) -> Iterator[str]:
+    """The operators that a target does not take, most frequent first, with what would help."""
+    counts = Counter((node.label, node.reason, node.advice) for node in placement.left if placement.compiles or node.reason)
+    for (operator, reason, advice), count in counts.most_common(_SHOWN):
+        why = reason or "the reason is not known"
+        hint = f" (it would help: {advice})" if advice else ""
+        yield f"{operator} {count}: {why}{hint}"
+    if len(counts) > _SHOWN:
+        yield f"{len(counts) - _SHOWN} more, which `xopt place` lists"

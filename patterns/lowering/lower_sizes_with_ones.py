@@ -1,0 +1,90 @@
+from functools import partial
+from typing import Final, NamedTuple
+
+from onnx import TensorProto
+
+from xoptim.facts.shapes import Shape
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+_WIDE: Final = frozenset((TensorProto.INT64, TensorProto.UINT64, TensorProto.DOUBLE))
+
+
+class _Source(NamedTuple):
+    """A tensor, and the axes that are cut to length 1."""
+
+    name: str
+    axes: list[int]
+    read: int | None  # the number of axes that are read, ``None`` for all
+
+
+class LowerSizesWithOnesPattern(PatternOptimization):
+    """Concat(Shape(x, start=0, end=1), [1, 1]) → Shape(x[:, 0:1, 0:1])
+
+    What: cuts the axes of the tensor to the length 1 where the size is 1, and reads all sizes at once.
+    Why: the Concat of integers of 64 bits stays on the processor, which other nodes then wait for; WebGPU cuts the tensor.
+    Refuses when:
+    1. the parts are not one size of a tensor and ones.
+    2. the tensor has elements of 64 bits, fewer axes than the result has numbers, or an axis to cut that may be empty.
+    """
+
+    phase = "lower"
+    exactness = "exact"
+    min_opset = 15
+    anchors = ("Concat",)
+    near = ("Shape",)
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        shapes = [g.node_before(name) for name in node.input]
+        found = next((each for each in shapes if each is not None and each.op_type == "Shape" and not each.domain), None)
+        if found is None:  # (1)
+            return self.none(node, msg="no size of a tensor is a part")
+        source = _source(g, node, found)
+        if source is None:  # (1) (2)
+            return self.none(node, msg="the parts are not one size of a tensor and ones, or an axis may be empty")
+        return MatchResult(self, [node], partial(self._cut, source))
+
+    def _cut(self, source: _Source, g: PatternRewriter, node: Node) -> list[Node]:
+        count = len(source.axes)
+        cut = g.op.Slice(source.name, starts=[0] * count, ends=[1] * count, axes=source.axes)
+        return [*g.created, g.make_node("Shape", [cut], node.output, end=source.read)]
+
+    examples = Example.pairs(
+        "agraph (float[a,3,4] x) => (int64[3] y) <int64[2] i = {1, 1}> "
+        "{ s = Shape <start = 0, end = 1> (x) y = Concat <axis = 0> (s, i) }",
+        "<int64[2] z = {0, 0}, int64[2] e = {1, 1}, int64[2] k = {1, 2}> { t = Slice(x, z, e, k) y = Shape(t) }",
+        "agraph (float[a,3,4,5] x) => (int64[2] y) <int64[1] i = {1}> "
+        "{ s = Shape <start = 0, end = 1> (x) y = Concat <axis = 0> (s, i) }",
+        "<int64[1] z = {0}, int64[1] e = {1}, int64[1] k = {1}> { t = Slice(x, z, e, k) y = Shape <end = 2> (t) }",
+    )
+
+
+def _source(g: GraphView, node: Node, shape: Node) -> _Source | None:
+    """The tensor whose sizes are read, and the axes to cut."""
+    x = shape.input[0]
+    info = g.info(x)
+    sizes = _sizes(g, node, shape, info.shape)
+    if sizes is None or info.shape is None or info.dtype in _WIDE:
+        return None
+    axes = [axis for axis, size in enumerate(sizes) if size == 1]
+    known = [info.shape[axis] for axis in axes]
+    if not axes or not all(isinstance(length, int) and length > 0 for length in known):
+        return None
+    return _Source(x, axes, len(sizes) if len(sizes) < len(info.shape) else None)
+
+
+def _sizes(g: GraphView, node: Node, shape: Node, known: Shape | None) -> list[int] | None:
+    """1 for each number that is one, 0 for each that is the size of the axis in its place; ``None`` for other numbers."""
+    found: list[int] = []
+    for name in node.input:
+        if name == shape.output[0]:
+            begin = shape.get_attribute("start") or 0
+            end = shape.get_attribute("end")
+            if known is None or end is None or begin != len(found) or not begin < end <= len(known):
+                return None
+            found += [0] * (end - begin)
+            continue
+        constant = g.get_computed_constant(name)
+        if constant is None or constant.ndim != 1 or not (constant == 1).all():
+            return None
+        found += [1] * len(constant)
+    return found if known is not None and len(found) <= len(known) else None

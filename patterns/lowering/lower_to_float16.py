@@ -1,0 +1,186 @@
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+from onnx import TensorProto
+
+from xoptim.facts.dtypes import Exactness
+from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
+
+from .._folding import constant
+from .._nodes import is_op
+
+_ARITHMETIC: Final = ("Add", "Sub", "Mul", "Neg", "Abs")
+_MOVEMENT: Final = ("Expand", "Flatten", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+_INTEGERS: Final = frozenset((TensorProto.INT64, TensorProto.INT32, TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16))
+_ENDS: Final = (TensorProto.FLOAT16, TensorProto.BOOL)
+_MOST: Final = 24
+"""Most nodes between the casts."""
+_EXACT: Final = 2048
+"""Whole numbers up to this size are exact in 16 bits."""
+_SMALLEST: Final = 2.0**-14
+"""Smaller numbers have fewer digits in 16 bits."""
+
+
+class _Island(NamedTuple):
+    """Operators of 32-bit floats between casts.
+
+    Attributes:
+        nodes: the operators, in order.
+        ends: the casts that read their results.
+    """
+
+    nodes: list[Node]
+    ends: list[Node]
+
+
+class LowerToFloat16Pattern(PatternOptimization):
+    """Cast(Sub(1, Cast(x, to=FLOAT)), to=FLOAT16) → Sub(1, Cast(x, to=FLOAT16)), and so for other arithmetic and movement
+
+    What: computes in 16 bits what begins with whole numbers, truth values or numbers of 16 bits, and ends as truth values or
+    numbers of 16 bits: masks. A truth value is whether the number differs from 0.
+    Why: some neural processors compute in 16 bits only, and have no comparisons or casts to truth values in 32.
+    Refuses when:
+    1. a result is an output, or is read by anything but such operators and such casts.
+    2. an operand begins as something else, or is a constant that 16 bits do not hold.
+    3. two operands begin as whole numbers: the difference of large ones would be lost.
+    4. a truth value depends on more than one operation, or on a whole number beyond 2048.
+    """
+
+    phase = "lower"
+    priority = -1  # before others take the casts
+    exactness: ClassVar[Exactness] = "rounding"
+    min_opset = 13
+    anchors = _ARITHMETIC
+
+    def match(self, g: GraphView, node: Node, matched: list[MatchResult]) -> MatchResult | None:
+        found = _island(g, node)
+        if found is None:  # (1)
+            return self.none(node, msg="something else reads a result of 32 bits")
+        inside = {each.output[0] for each in found.nodes}
+        if not all(_is_held(g, name, each) for each in found.nodes for name in _floats(g, each) if name not in inside):  # (2)
+            return self.none(node, msg="an operand that 16 bits do not hold")
+        whole = _whole(g, found.nodes)
+        if any(len(whole.intersection(_floats(g, each))) > 1 for each in found.nodes):  # (3)
+            return self.none(node, msg="arithmetic of two whole numbers")
+        steps = _steps(found.nodes)
+        deciding = {each.input[0] for each in found.ends if each.get_attribute("to") == TensorProto.BOOL}
+        if any(steps[name] > 1 for name in deciding) or (deciding and not _are_small(g, found.nodes)):  # (4)
+            return self.none(node, msg="a truth value depends on more than one operation, or on a large number")
+        return MatchResult(self, [*found.nodes, *found.ends], partial(self._replace, len(found.nodes)))
+
+    def _replace(self, count: int, g: PatternRewriter, *matched: Node) -> list[Node]:
+        halves: dict[str, str] = {}
+        for node in matched[:count]:
+            operands = [_half(g, name, halves) if g.try_infer_type(name) == TensorProto.FLOAT else name for name in node.input]
+            made = getattr(g.op, node.op_type)(*operands, **node.attribute)
+            halves[node.output[0]] = made
+        nodes = list[Node]()
+        for end in matched[count:]:
+            half = halves[end.input[0]]
+            if end.get_attribute("to") == TensorProto.BOOL:
+                is_zero = g.op.Equal(half, np.float16(0))
+                nodes.append(g.make_node("Not", [is_zero], end.output))
+            else:
+                nodes.append(g.make_node("Identity", [half], end.output))
+        return [*g.created, *nodes]
+
+    _mask = "agraph (int64[n,4] m) => (float16[n,4] y)"
+    examples = Example.pairs(
+        f"{_mask} <float one = {{1}}> {{ a = Cast <to = 1> (m) b = Sub(one, a) y = Cast <to = 10> (b) }}",
+        "<float16 one = {15360}> { a = Cast <to = 10> (m) y = Sub(one, a) }",
+        "agraph (int64[n,4] m) => (float16[n,1,4] y, bool[n,4] z) <float one = {1}, int64[1] k = {1}> "
+        "{ a = Cast <to = 1> (m) b = Sub(one, a) c = Unsqueeze(b, k) y = Cast <to = 10> (c) z = Cast <to = 9> (b) }",
+        "<float16 one = {15360}, float16 zero = {0}, int64[1] k = {1}> "
+        "{ a = Cast <to = 10> (m) b = Sub(one, a) y = Unsqueeze(b, k) e = Equal(b, zero) z = Not(e) }",
+        opset=13,
+    )
+
+
+def _floats(g: GraphView, node: Node) -> list[str]:
+    """The operands of 32-bit floats."""
+    return [name for name in node.input if name and g.try_infer_type(name) == TensorProto.FLOAT]
+
+
+def _island(g: GraphView, start: Node) -> _Island | None:
+    """All operators that compute with what a node reads and gives, ``None`` when that does not end in casts."""
+    found, ends, waiting = list[Node](), list[Node](), [start]
+    while waiting:
+        node = waiting.pop()
+        if node in found:
+            continue
+        if not is_op(node, *_ARITHMETIC, *_MOVEMENT) or not _is_inner(g, node.output[0]) or len(found) == _MOST:
+            return None
+        found.append(node)
+        readers = g.next_nodes(node.output[0])
+        casts = [each for each in readers if is_op(each, "Cast")]
+        if any(each.get_attribute("to") not in _ENDS for each in casts):
+            return None
+        ends += casts
+        waiting += [each for each in readers if each not in casts]
+        makers = (g.node_before(name) for name in _floats(g, node))
+        waiting += [each for each in makers if each is not None and not is_op(each, "Cast")]
+    return _Island(sorted(found, key=lambda each: each.label), ends)
+
+
+def _is_inner(g: GraphView, name: str) -> bool:
+    is_float = g.try_infer_type(name) == TensorProto.FLOAT
+    return is_float and bool(g.next_nodes(name)) and not g.is_output(name) and not g.is_used_by_subgraph(name)
+
+
+def _is_held(g: GraphView, name: str, reader: Node) -> bool:
+    """Whether 16 bits hold an operand that begins outside, but for whole numbers that are large."""
+    if g.is_constant(name):
+        sizes = np.abs(constant(g, name))
+        with np.errstate(over="ignore"):
+            is_same = np.array_equal(sizes.astype(np.float16).astype(np.float32), sizes)
+        is_usual = bool(np.isfinite(sizes).all() and ((sizes == 0) | (sizes >= _SMALLEST)).all())
+        is_zero = is_op(reader, "Mul") and not sizes.all()  # an infinite number times 0 is NaN
+        return is_same and is_usual and not is_zero
+    node = g.node_before(name)
+    return is_op(node, "Cast") and g.try_infer_type(node.input[0]) in (*_INTEGERS, *_ENDS)
+
+
+def _whole(g: GraphView, nodes: Sequence[Node]) -> set[str]:
+    """The operands that are whole numbers at first, which may be of any size."""
+    found: set[str] = set()
+    for node in nodes:
+        for name in _floats(g, node):
+            before = g.node_before(name)
+            if is_op(before, "Cast") and g.try_infer_type(before.input[0]) in _INTEGERS:
+                found.add(name)
+        if not found.isdisjoint(node.input):
+            found.add(node.output[0])
+    return found
+
+
+def _steps(nodes: Sequence[Node]) -> dict[str, int]:
+    """How many operations in a row give each result."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        before = max((found.get(name, 0) for name in node.input), default=0)
+        found[node.output[0]] = before + is_op(node, "Add", "Sub", "Mul")
+    return found
+
+
+def _are_small(g: GraphView, nodes: Sequence[Node]) -> bool:
+    """Whether constants are at most as large as whole numbers that 16 bits tell apart."""
+    names = (name for node in nodes for name in _floats(g, node) if g.is_constant(name))
+    return all(np.abs(constant(g, name)).max(initial=0) <= _EXACT for name in names)
+
+
+def _half(g: PatternRewriter, name: str, halves: dict[str, str]) -> str:
+    """An operand in 16 bits; ``halves`` are those that are there, to which it is added."""
+    if name in halves:
+        return halves[name]
+    if g.is_constant(name):
+        half = g.make_initializer("", constant(g, name).astype(np.float16), source=name)
+    else:
+        cast = g.node_before(name)
+        assert cast is not None
+        source = cast.input[0]
+        is_half = g.try_infer_type(source) == TensorProto.FLOAT16
+        half = source if is_half else g.op.Cast(source, to=TensorProto.FLOAT16)
+    halves[name] = half
+    return half

@@ -1,0 +1,214 @@
+"""``xopt MODEL --target``: what cannot be fitted or verified there, a line each."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.cli.command import RELU, Xopt, files, types_in, write
+from tests.plugged import CRASH, fake_package, needs
+from tests.support import parse
+from tests.targets.test_fitting import without
+from xoptim import ModelError
+from xoptim.targets import Placement, PlacementError
+from xoptim.targets.verifying import TargetCheck
+from xoptim.validate import ProviderUnavailable
+from xoptim.validate.plugins import Plugin
+
+FIXED = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) y = Relu(t) }"
+ERF = "agraph (float[2,4] x) => (float[2,4] y) { t = Erf(x) y = Relu(t) }"
+LINE = "xopt: warning: not fitted to {}, and not verified there: {}\n"
+
+
+@dataclass
+class _Fake:
+    """A provider that is installed: how it places a model, and the verdicts about it, the last one again and again."""
+
+    ask: Callable[[onnx.ModelProto], Placement] = field(default_factory=without)
+    fault: Exception | None = None
+    verdicts: list[TargetCheck] = field(default_factory=lambda: [TargetCheck("webgpu", "equal", runs=2)])
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def place(self, model: onnx.ModelProto, *_: Any, **asked: Any) -> Placement:
+        """The placement, in the place of `xoptim.targets.place`."""
+        self.asked.append(asked)
+        if self.fault is not None:
+            raise self.fault
+        return self.ask(model)
+
+    def verify(self, *_: Any, **__: Any) -> TargetCheck:
+        """The verdict, in the place of `verify_on_target`."""
+        return self.verdicts.pop(0) if len(self.verdicts) > 1 else self.verdicts[0]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> _Fake:
+    """In the place of all plug-ins."""
+    found = _Fake()
+    monkeypatch.setattr(Plugin, "is_installed", True)
+    monkeypatch.setattr("xoptim.workflow.fitting.place", found.place)
+    monkeypatch.setattr("xoptim.workflow.fitting.verify_on_target", found.verify)
+    return found
+
+
+def test_a_model_is_fitted_and_verified(xopt: Xopt, fake: _Fake) -> None:
+    write(FIXED)
+    fake.ask = without("Ceil")
+    outcome = xopt("model.onnx", "--target", "webgpu")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "Ceil" not in types_in("model.opt.onnx")
+    lines = outcome.out.splitlines()
+    assert "lowered     Ceil by LowerCeil, 1 times: there is no kernel" in lines
+    assert "verified    on webgpu: equal on 2 runs, largest error 0 of at most 0" in lines
+    assert not [line for line in lines if line.startswith("left ")]
+
+
+def test_a_provider_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(FIXED)
+    monkeypatch.setattr(Plugin, "is_installed", False)
+    outcome = xopt("model.onnx", "--target", "webgpu")
+    assert outcome.code == 3
+    assert outcome.err == LINE.format("webgpu", "it is not installed: pip install 'xoptim[webgpu]'")
+    assert types_in("model.opt.onnx") == ["Ceil", "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (ProviderUnavailable("it finds no device here"), "it finds no device here"),
+        (PlacementError("the provider gave no answer within 600 s"), "the provider gave no answer within 600 s"),
+        (ModelError("its weights take more than 2 GB"), "its weights take more than 2 GB"),
+    ],
+)
+def test_a_provider_that_cannot_be_asked(xopt: Xopt, fake: _Fake, fault: Exception, told: str) -> None:
+    """No device, no answer in time, or weights over 2 GB in the protobuf: the model is written, but not verified there."""
+    write(FIXED)
+    fake.fault = fault
+    outcome = xopt("model.onnx", "--target", "webgpu")
+    assert (outcome.code, outcome.err) == (3, LINE.format("webgpu", told))
+    assert Path("model.opt.onnx").is_file()
+
+
+def test_a_provider_that_is_too_slow_is_asked_once(xopt: Xopt, fake: _Fake) -> None:
+    write(FIXED)
+    fake.fault = PlacementError("no answer")
+    assert xopt("model.onnx", "--target", "webgpu").code == 3
+    assert len(fake.asked) == 1
+
+
+def test_with_strict_nothing_is_written(xopt: Xopt, fake: _Fake) -> None:
+    write(FIXED)
+    fake.fault = ProviderUnavailable("it finds no device here")
+    outcome = xopt("model.onnx", "--target", "webgpu", "--strict")
+    assert outcome.code == 1
+    assert outcome.err.endswith("it finds no device here; nothing was written because of --strict\n")
+    assert files() == {"model.onnx"}
+
+
+def test_a_result_that_differs_there(xopt: Xopt, fake: _Fake) -> None:
+    write(ERF)
+    fake.verdicts = [TargetCheck("webgpu", "different", "output 'y' differs by 9.00%", node="t", operator="Relu")]
+    outcome = xopt("model.onnx", "--target", "webgpu")
+    assert outcome.code == 1
+    assert outcome.err == (
+        "xopt: error: on webgpu, the result differs: different: output 'y' differs by 9.00%; "
+        "the first node that differs is Relu 't'; nothing was written\n"
+    )
+    assert files() == {"model.onnx"}
+
+
+def test_a_model_that_no_lowering_fits(xopt: Xopt, fake: _Fake) -> None:
+    write(ERF)
+    fake.ask = without("Erf")
+    outcome = xopt("model.onnx", "--target", "webgpu", "--patterns", "")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert [line for line in lines if line.startswith("placement")] == [
+        "placement   fake: 1 of 2 nodes in 1 partition (original: 1 of 2 nodes in 1 partition)"
+    ]
+    assert "left        Erf 1: there is no kernel" in lines
+
+
+def test_open_dimensions(xopt: Xopt) -> None:
+    write(RELU)
+    expected = "qnn needs fixed shapes, but batch is open: --fix NAME=SIZE writes sizes into the model"
+    assert xopt("model.onnx", "--target", "qnn").error == expected
+    assert files() == {"model.onnx"}
+
+
+def test_a_table_verifies_nothing(xopt: Xopt) -> None:
+    write(FIXED)
+    outcome = xopt("model.onnx", "--target", "webnn")
+    assert outcome.code == 3
+    assert outcome.err == "xopt: warning: not verified on webnn: only a table of its operators is known here\n"
+    standard = xopt("model.onnx", "--target", "onnx", "-o", "other.onnx")
+    assert (standard.code, standard.err) == (0, ""), "onnxruntime is a runtime of the standard"
+
+
+def test_no_verification_is_asked_for(xopt: Xopt, fake: _Fake) -> None:
+    write(FIXED)
+    outcome = xopt("model.onnx", "--target", "webgpu", "--no-verify", "--software-device")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "verified    not on webgpu: not asked for" in outcome.out.splitlines()
+    assert all(each["software_device"] for each in fake.asked)
+    found = xopt("model.onnx", "--target", "webnn", "--no-verify", "-o", "other.onnx", "--json")
+    assert (found.code, found.json["target"]["is_verified"]) == (0, False)
+
+
+def test_the_model_on_standard_output(xopt: Xopt, fake: _Fake) -> None:
+    write(FIXED)
+    outcome = xopt("model.onnx", "--target", "webgpu", "-o", "-", "-q")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert files() == {"model.onnx"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("webgqu",), "there is no target 'webgqu'; did you mean 'webgpu'?"),
+        (
+            ("webgpu", "--provider", "cuda"),
+            "--provider cuda runs the model elsewhere than --target webgpu: leave --provider out",
+        ),
+        (("qnn", "--provider", "webgpu"), "--provider webgpu runs the model elsewhere than --target qnn"),
+        (("qnn", "--precision", "int4"), "--precision int4 writes com.microsoft::MatMulNBits, which qnn does not run"),
+        (("onnx", "--precision", "int4"), "--precision int4 writes com.microsoft::MatMulNBits, which onnx does not run"),
+        (("qnn", "--software-device"), "--software-device has no effect without --provider webgpu"),
+    ],
+)
+def test_bad_usage(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    write(FIXED)
+    assert message in xopt("model.onnx", "--target", *words).error
+    assert files() == {"model.onnx"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
+def test_a_library_that_crashes_is_one_line(xopt: Xopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(FIXED)
+    with monkeypatch.context() as patch:
+        fake_package("qnn", CRASH, tmp_path, patch)
+        outcome = xopt("model.onnx", "--target", "qnn", "-o", "other.onnx")
+    assert outcome.code == 3
+    assert len(outcome.err.splitlines()) == 1
+    assert outcome.err.startswith("xopt: warning: not verified on qnn: the result does not run there: ")
+    assert "SIGSEGV" in outcome.err
+
+
+@needs("webgpu")
+def test_webgpu(xopt: Xopt) -> None:
+    write(FIXED)
+    outcome = xopt("model.onnx", "--target", "webgpu", "--software-device")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "verified    on webgpu: equal on 2 runs" in outcome.out
+
+
+@needs("qnn")
+def test_qnn(xopt: Xopt) -> None:
+    write(parse(RELU))
+    outcome = xopt("model.onnx", "--target", "qnn", "--fix", "batch=2")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "verified    on qnn: equal on 2 runs" in outcome.out

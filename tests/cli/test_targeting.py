@@ -1,0 +1,61 @@
+"""Options that contradict a target."""
+
+from dataclasses import replace
+
+import click
+import pytest
+from xoptim.cli.targeting import check_target, exceeded, fixed_source, left_texts
+
+from tests.cli.command import RELU, write
+from xoptim.targets import PlacedNode, Placement
+
+
+@pytest.mark.parametrize(
+    ("name", "providers"),
+    [
+        ("", ("cuda",)),
+        ("webgpu", ("cpu",)),
+        ("webgpu", ("cpu", "WebGpuExecutionProvider")),
+        ("tensorrt", ("NvTensorRTRTXExecutionProvider",)),
+        ("onnx", ("cuda",)),
+    ],
+)
+def test_providers_that_go_with_a_target(name: str, providers: tuple[str, ...]) -> None:
+    check_target(name, providers)
+
+
+def test_a_provider_of_another_kind() -> None:
+    with pytest.raises(click.UsageError, match="--provider qnn runs the model elsewhere than --target webgpu"):
+        check_target("webgpu", ("cpu", "qnn"))
+
+
+def test_operators_of_onnxruntime() -> None:
+    check_target("webgpu", (), "int4")
+    check_target("qnn", (), "float16")
+    with pytest.raises(click.UsageError, match="which qnn does not run"):
+        check_target("qnn", (), "int4")
+
+
+def test_limits_that_are_exceeded() -> None:
+    left = PlacedNode("b", "Erf", "", "CPUExecutionProvider", -1, "there is no kernel", "another form")
+    found = Placement("fake", (PlacedNode("a", "Abs", "", "Fake", 0), left, left))
+    assert exceeded(found, None, None) == []
+    assert exceeded(found, 2, 1) == []
+    assert exceeded(found, 1, 0) == ["left: 2, at most 1 allowed", "partitions: 1, at most 0 allowed"]
+    assert exceeded(replace(found, compiles=False), None, 9) == ["partitions: at most 9 allowed"]
+    assert list(left_texts(found)) == ["Erf 2: there is no kernel (it would help: another form)"]
+
+
+def test_only_the_most_frequent_operators_are_named() -> None:
+    nodes = [PlacedNode(f"n{number}", f"Op{number}", "acme", "CPUExecutionProvider") for number in range(8)]
+    texts = list(left_texts(Placement("fake", tuple(nodes))))
+    assert texts[0] == "acme::Op0 1: the reason is not known"
+    assert texts[-1] == "2 more, which `xopt place` lists"
+    assert list(left_texts(Placement("fake", tuple(nodes), compiles=False))) == []
+
+
+def test_sizes_are_written() -> None:
+    path = write(RELU)
+    assert fixed_source(path, ()).kind == "path"
+    found = fixed_source(path, ("batch=3",))
+    assert found.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
