@@ -23,7 +23,7 @@ from xoptim.opsets.plan import carry_out, label, replace_by_calls
 _DEPTH: Final = 8
 """Times that what replaced an operator is replaced again; functions of ONNX nest less deep."""
 _SAFE: Final[tuple[Exactness, ...]] = ("exact", "rounding")
-"""The exactness of the patterns that are applied although nobody selected them."""
+"""The exactness of the patterns that are applied without being selected."""
 
 
 def older_set(model: Model, target: object) -> int | None:
