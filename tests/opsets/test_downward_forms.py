@@ -33,11 +33,13 @@ def test_zeros_in_a_shape() -> None:
     text = "agraph (float[2,3,4] x) => (float[a,b] y) <int64[2] s = {6, 4}> { y = Reshape <allowzero = 1> (x, s) }"
     assert check(text, 14, 13, X) == ["Reshape"]
     assert "allowzero" in reason(text.replace("{6, 4}", "{0, 4}"), 14, 13)
-    computed = """agraph (float[a,b,4] x) => (float[c,d] y) <int64[1] i = {1}, int64[1] m = {-1}>
-    { s = Shape (x) t = Gather (s, i) u = Concat <axis = 0> (m, t) y = Reshape <allowzero = 1> (x, u) }"""
+    computed = """agraph (float[a,3,4] x) => (float[c,d] y) <int64[1] i = {0}, int64[1] m = {12}>
+    { s = Shape (x) t = Gather (s, i) u = Concat <axis = 0> (t, m) y = Reshape <allowzero = 1> (x, u) }"""
     assert check(computed, 14, 13, X)[-1] == "Reshape", "the size of an axis, at its place"
-    moved = computed.replace("(m, t)", "(t, m)")
+    moved = computed.replace("(t, m)", "(m, t)")
     assert "allowzero" in reason(moved, 14, 13)
+    rest = moved.replace("m = {12}", "m = {-1}")
+    assert check(rest, 14, 13, X)[-1] == "Reshape", "a 0 beside -1 is an error"
 
 
 def test_scatters() -> None:
