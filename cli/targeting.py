@@ -55,6 +55,20 @@ def check_target(name: str, providers: Sequence[str], precision: Scheme | None =
         )
 
 
+def provider_there(name: str, provider: str) -> str:
+    """The provider that runs models: that of a target, if one is named.
+
+    Raises `click.UsageError` for a target on which nothing can be run here, and for the provider of another one.
+    """
+    if not name:
+        return provider
+    check_target(name, (provider,))
+    target = named(name)
+    if not target.provider:
+        raise click.UsageError(f"--target {name}: no model can be run there, only a table of its operators is known here")
+    return target.provider
+
+
 def _is_of(target: Target, provider: str) -> bool:
     """Whether a provider runs a target; the processor, and targets of no provider, go with all."""
     own = (target.provider, target.full_provider.lower())

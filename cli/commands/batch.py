@@ -20,6 +20,7 @@ from ..exit_codes import INTERRUPTED
 from ..options import command, common, duration, flag, names_of, option, refuse_idle, switch
 from ..settings import used_settings
 from ..tables import Rows, open_console
+from ..targeting import check_target
 from ..terminal import in_line, say
 from .optimize import Choices
 
@@ -72,6 +73,7 @@ def batch_command(context: click.Context, models: str, choices: _Choices, shared
     if choices.scheduler:
         refuse_idle({"jobs": "with --scheduler: the threads of its workers count"})
     refuse_idle(idle)
+    check_target(shared.target, shared.provider, shared.lowering.precision)
     try:
         words, files = tuple(_words(context, idle)), tuple(_files(context))
         options = BatchOptions(arguments=words, files=files, **common(BatchOptions, choices))

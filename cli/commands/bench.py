@@ -13,17 +13,31 @@ from xoptim.bench.rounds import bytes_text, circumstances, milliseconds
 from ..exit_codes import code_of
 from ..files import MODEL, readable
 from ..memory import MEMORY_BOUND
-from ..options import THREADS, choice, command, common, duration, flag, json_option, option, provider_option, refuse_idle
+from ..options import (
+    THREADS,
+    choice,
+    command,
+    common,
+    duration,
+    flag,
+    json_option,
+    option,
+    provider_option,
+    refuse_idle,
+    target_option,
+)
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..settings import used_settings
 from ..tables import Rows, open_console, print_json
+from ..targeting import provider_there
 from ..validation import Values
 
 
 @dataclass(frozen=True)
 class _Choices:
     provider: str = provider_option()
+    target: str = target_option("Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider.")
     threads: int = option("Threads within an operator (default: onnxruntime's).", type=THREADS, default=0)
     seconds: float = duration("Time of measured runs for each model.", default=10.0)
     values: Values = field(default_factory=Values)
@@ -47,6 +61,7 @@ def bench_command(context: click.Context, models: tuple[Path, ...], choices: _Ch
     were not given.
     """
     refuse_idle(choices.values.idle())
+    choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     MEMORY_BOUND.lift_for((choices.provider,))
     values = choices.values.read() if choices.by_operator else choices.values.measured()
     choices = replace(choices, assume=fitting(models[0], choices.assume))

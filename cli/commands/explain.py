@@ -8,10 +8,14 @@ from typing import Final
 
 import click
 
-from xoptim import Explanation, ModelPass, explain, installed_patterns, resolve
+from xoptim import Explanation, ModelPass, Rewrite, explain, installed_patterns, resolve
+from xoptim.api.preparing import Source
+from xoptim.targets import PlacementError, Target, named, place as placed
+from xoptim.targets.fitting import lowered_by, unfit_for
+from xoptim.validate import ProviderUnavailable
 
 from ..files import MODEL
-from ..options import command, flag, option, refuse_idle
+from ..options import command, flag, option, refuse_idle, target_option
 from ..preparation import assume_option, fitting, in_force, print_assumed
 from ..selection import AT, WORD, PlaceChoices, beginning_of, counted_nodes, rule_of
 from ..tables import Rows, open_console, print_json
@@ -27,6 +31,7 @@ class _Choices:
     assume: tuple[str, ...] = assume_option()
     limit: int = option("Most nodes to list.", type=click.IntRange(min=1), default=10)
     everything: bool = flag("List all nodes.", "--all")
+    target: str = target_option("Say whether PATTERN is left out for this target, or a lowering is needed there.")
     verbose: bool = flag("Show the values of all nodes, and the other attempts at each.", "-v", "--verbose")
 
 
@@ -50,17 +55,21 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
         assume=known,
         assume_from_model=place.assume_from_model,
     )
+    kinds = resolve(chosen) if isinstance(chosen, str) else [chosen]
+    there = _there(model, kinds, choices.target) if choices.target else []
     shown = found if choices.everything or choices.at is not None else found[: choices.limit]
     if place.as_json:
         assumed = in_force(known, model, from_model=place.assume_from_model)
-        print_json({"assumptions": assumed, "explanations": [each.to_json() for each in shown]})
+        told = {"target": there} if choices.target else {}
+        print_json({"assumptions": assumed, "explanations": [each.to_json() for each in shown], **told})
         return
     print_assumed(known, model, from_model=place.assume_from_model)
+    for line in there:
+        say(line)
     _print_explanations(shown, choices.verbose or choices.at is not None)
     counts = Counter(each.status for each in found)
     text = ", ".join(f"{counts[status]} {status}" for status in ("failed", "refused", "matches", "taken") if counts[status])
     more = "" if len(shown) == len(found) else f"; {len(found) - len(shown)} not shown (--all)"
-    kinds = resolve(chosen) if isinstance(chosen, str) else [chosen]
     if kinds and all(issubclass(each, ModelPass) for each in kinds):
         sets = f"{len(found) or 'no'} set{'' if len(found) == 1 else 's'} of nodes"
         say(f"{pattern} considered {sets}{f': {text}' if text else ''}{more}")
@@ -71,6 +80,39 @@ def explain_command(model: Path, pattern: str, place: PlaceChoices, choices: _Ch
     begins = len(found) - counts["taken"]
     tail = f": {text}" if begins else f", it begins with {anchors}{f'; {text}' if text else ''}"
     say(f"{name} could begin at {counted_nodes(begins)}{tail}{more}")
+
+
+def _there(model: Path, kinds: Sequence[type[Rewrite]], name: str) -> list[str]:
+    """A line for each pattern: whether it is left out for a target, and whether a lowering is needed there."""
+    target = named(name)
+    lines: list[str] = []
+    for kind in kinds:
+        reason = unfit_for(kind, target)
+        if kind.phase == "lower":
+            lines.append(f"{kind.name()} {_need_of(model, kind.name(), target)}")
+        elif reason:
+            lines.append(f"{kind.name()} is left out for {name}: {reason}")
+        else:
+            lines.append(f"{kind.name()} is not left out for {name}")
+    return lines
+
+
+def _need_of(model: Path, lowering: str, target: Target) -> str:
+    """Whether a target leaves nodes of a model that a lowering takes away."""
+    source = Source(model)
+    if not target.is_installed:
+        return f"is applied where {target.name} leaves a node; that is not known: {target.install}"
+    try:
+        found = placed(source.proto, target, source.base_dir)
+    except (ProviderUnavailable, PlacementError) as error:
+        return f"is applied where {target.name} leaves a node; that is not known: {error}"
+    keys = lowered_by(lowering)
+    left = [node for node in (*found.left, *found.shapes) if (node.domain, node.op_type) in keys]
+    if not left:
+        return f"is not needed for {target.name}, which leaves no node that it could lower"
+    names = ", ".join(f"{node.label} {node.name!r}" for node in left[:_NAMED])
+    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+    return f"is needed for {target.name}, which leaves {names}{more}"
 
 
 def _hints(name: str, after: str | None, matches: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ import click
 from xoptim import OptimizationOptions
 from xoptim.bench import BenchOptions
 from xoptim.optimizing.proof import ProofOptions
+from xoptim.targets import named
 from xoptim.tuning import NotSlower
 from xoptim.workflow.job import Job, JobOptions
 
@@ -66,6 +67,7 @@ class Choices:
     assume_fitting: bool = flag("Leave out assumptions about sizes and inputs that MODEL lacks, with a line for each.")
     fast: bool = flag(
         "The same as --opset newest --include onnxruntime: fast in onnxruntime, and in no other runtime; `xopt fast MODEL`. "
+        "With a --target that runs standard operators only, these alone. "
         "-O2 is `xopt tune`: by measuring, for this machine.",
         "-O",
         "--fast",
@@ -138,8 +140,9 @@ class Choices:
         )
 
     def chosen(self) -> SelectionWithRules:
-        """The patterns, those that write operators of onnxruntime included where it is to be fast."""
-        further = ("onnxruntime",) if self.fast else ()
+        """The patterns, those that write operators of onnxruntime included where it is to be fast and runs these."""
+        is_standard = bool(self.target) and named(self.target).needs.standard_operators
+        further = ("onnxruntime",) if self.fast and not is_standard else ()
         return replace(self.selection, include=(*self.selection.include, *further))
 
     def optimization(self, progress: Progress) -> OptimizationOptions:

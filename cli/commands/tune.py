@@ -14,13 +14,26 @@ from xoptim.tuning import TuneOptions, TuningReport, settings_path
 from ..exit_codes import NOT_VALIDATED
 from ..files import MODEL, default_name, output_option, target_of
 from ..memory import MEMORY_BOUND
-from ..options import THREADS, command, common, duration, flag, json_option, option, provider_option, refuse_idle, repeated
+from ..options import (
+    THREADS,
+    command,
+    common,
+    duration,
+    flag,
+    json_option,
+    option,
+    provider_option,
+    refuse_idle,
+    repeated,
+    target_option,
+)
 from ..pipeline import protect_weights
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..progress import Progress
 from ..settings import used_settings
 from ..summary import precision_lines
 from ..tables import Rows, open_console, print_json
+from ..targeting import provider_there
 from ..terminal import say
 from ..validation import Values, calibration_option, fraction, metric_option
 
@@ -32,6 +45,7 @@ class _Choices:
     output: Path | None = output_option()
     in_place: bool = flag("Overwrite MODEL.")
     provider: str = provider_option()
+    target: str = target_option("Measure on this target: webgpu, qnn, openvino, cuda, tensorrt; the same as its --provider.")
     threads: int = option("Threads within an operator (default: searched too).", type=THREADS, default=0)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
@@ -65,6 +79,7 @@ def tune_command(context: click.Context, model: Path, choices: _Choices) -> int:
     Exit code 3 when the written model could not be validated: it is the original then.
     """
     refuse_idle({**choices.values.idle(), **choices.idle()})
+    choices = replace(choices, provider=provider_there(choices.target, choices.provider))
     target = target_of(model, choices.output, choices.in_place)
     default_name(settings_path(target))  # before the search, which takes minutes
     MEMORY_BOUND.lift_for((choices.provider,))

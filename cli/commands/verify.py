@@ -2,24 +2,36 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import click
 
 from xoptim import ValidationOptions, verify
+from xoptim.api.preparing import Source
+from xoptim.targets import named
+from xoptim.targets.verifying import verify_on_target
 
-from ..exit_codes import code_of
+from ..exit_codes import DIFFERENT, NOT_VALIDATED, code_of
 from ..files import MODEL
-from ..options import command, common, flag, json_option, providers_option, refuse_idle
+from ..memory import MEMORY_BOUND
+from ..options import command, common, flag, json_option, providers_option, refuse_idle, target_option
 from ..preparation import assume_from_model_option, assume_option, fitting
 from ..settings import used_settings
 from ..tables import print_json
+from ..targeting import provider_there
 from ..terminal import say
 from ..validation import Comparison, check_values_used
+
+_ALIKE: Final = ("rtol", "atol", "ulp", "exact", "tf32", "fewer_inputs")
+"""Parameters of a comparison of two models on the same provider."""
 
 
 @dataclass(frozen=True)
 class _Choices:
     provider: tuple[str, ...] = providers_option()
+    target: str = target_option(
+        "Run ORIGINAL on the processor and OTHER on this target: webgpu, qnn, openvino, cuda, tensorrt."
+    )
     comparison: Comparison = field(default_factory=Comparison)
     assume: tuple[str, ...] = assume_option()
     assume_from_model: bool = assume_from_model_option()
@@ -27,15 +39,25 @@ class _Choices:
     exact: bool = flag("Demand equal bits.")
     as_json: bool = json_option()
 
+    def idle(self) -> dict[str, str]:
+        """The parameters that have no effect beside others, each with the reason."""
+        found = self.comparison.idle((*self.provider, self.target))
+        if self.target:
+            found |= dict.fromkeys(_ALIKE, "with --target, which has a tolerance of its own")
+        return found
+
 
 @command("verify", original=MODEL, other=MODEL)
 def verify_command(context: click.Context, original: Path, other: Path, choices: _Choices) -> int:
     """Run ORIGINAL and OTHER on the same values and compare.
 
     Exit code 1 when they differ, 2 when one of them cannot be read, 3 when they are not validated: ORIGINAL
-    does not run, its results are not evidence, or they differ and list assumptions that were not given.
+    does not run, its results are not evidence, or they differ and list assumptions that were not given; with --target also
+    when OTHER does not run there. When they differ there, the first node that does is named.
     """
-    refuse_idle(choices.comparison.idle(choices.provider))
+    refuse_idle(choices.idle())
+    if choices.target:
+        return _verified_there(original, other, choices)
     choices = replace(choices, assume=fitting(original, choices.assume))
     options = replace(choices.comparison.read(choices.provider, exact=choices.exact), **common(ValidationOptions, choices))
     reports = [verify(original, other, options, providers=(provider,)) for provider in options.providers]
@@ -52,3 +74,30 @@ def verify_command(context: click.Context, original: Path, other: Path, choices:
         if used_settings(context) is not None:
             say(f"settings: {used_settings(context)}")
     return code_of(reports)
+
+
+def _verified_there(original: Path, other: Path, choices: _Choices) -> int:
+    """Run a model on the processor and the other on a target; returns the exit code."""
+    target = named(choices.target)
+    provider_there(target.name, choices.provider[0])
+    MEMORY_BOUND.lift()
+    checks = choices.comparison.read(("cpu",))
+    checks = replace(
+        checks,
+        assume=fitting(original, choices.assume),
+        assume_from_model=choices.assume_from_model,
+    )
+    source = Source(other)
+    found = verify_on_target(
+        original,
+        source.proto,
+        target,
+        checks,
+        source.base_dir,
+        software_device=checks.software_device,
+    )
+    if choices.as_json:
+        print_json(found.to_json())
+    else:
+        say(f"{target.name}: {found.summary()}")
+    return {"equal": 0, "different": DIFFERENT}.get(found.status, NOT_VALIDATED)

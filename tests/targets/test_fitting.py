@@ -1,14 +1,16 @@
 """The search for lowerings, with answers that are made up."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import onnx
 
 from tests.support import parse, run, types
+from xoptim import resolve
 from xoptim.facts.protos import every_node
-from xoptim.targets import PlacedNode, Placement
-from xoptim.targets.fitting import MOST_QUESTIONS, Find, fit, lowerings, name_nodes
+from xoptim.targets import PlacedNode, Placement, named
+from xoptim.targets.fitting import MOST_QUESTIONS, Find, fit, lowered_by, lowerings, name_nodes, unfit_for
 
 GELU = "agraph (float[n,4] x, float[4,4] w) => (float[n,4] y) { t = MatMul(x, w) y = Gelu(t) }"
 SUMS = "agraph (float[n] x, float[n] z) => (float[n] y) { a = Sum(x, z, x) b = Ceil(a) y = Relu(b) }"
@@ -202,3 +204,17 @@ def test_without_a_part_all_nodes_are_lowered() -> None:
     found = fit(parse(SUMS), ask, find=lambda *_: [])
     assert "Ceil" not in types(found.model)
     assert found.after.compiles
+
+
+def test_operators_of_a_lowering() -> None:
+    assert lowered_by("LowerCeil") == {("", "Ceil")}
+    assert lowered_by("TransposeTranspose") == set()
+
+
+def test_patterns_that_are_left_out_for_a_target() -> None:
+    found = {each.name(): each for each in resolve("all")}
+    chosen, other = found["SmoothedNormalization"], found["TransposeTranspose"]
+    assert unfit_for(chosen, named("webgpu")).startswith("it was measured to be faster on the processor")
+    assert unfit_for(chosen, named("cpu")) == unfit_for(other, named("webgpu")) == ""
+    hindered = replace(named("webgpu"), families=(other.family(),))
+    assert unfit_for(other, hindered) == f"patterns of the family {other.family()} hinder there"

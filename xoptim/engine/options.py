@@ -126,11 +126,13 @@ class OptimizationOptions:
         """The rewrites of any selection that are for the provider and the target, without those to drop, in order."""
         dropped: list[str | Name] = [*self.drop, *(Name(word, "DROPPATTERN") for word in self.debug.drop)]
         found = select(patterns, dropped)
-        return [p for p in found if not p.unfit_for(None, self.provider) and self._suits(p)]
+        return [p for p in found if not p.unfit_for(None, self.provider) and not self.unfit_there(p)]
 
-    def _suits(self, rewrite: Rewrite) -> bool:
-        """Whether a rewrite may be used for the target: not one that was measured to be faster on the CPU only."""
-        return self.target in ("", "cpu") or rewrite.providers != ("cpu",)
+    def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
+        """Why a rewrite is left out for the target, empty when it is used there."""
+        if self.target in ("", "cpu") or rewrite.providers != ("cpu",):
+            return ""
+        return "it was measured to be faster on the processor, and nowhere else"
 
     def verbosity(self, rewrite: Rewrite) -> int:
         """Verbosity of the log of a rewrite."""

@@ -22,7 +22,9 @@ from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.match.easy import EasyPatternOptimization
 from xoptim.match.pattern import PatternOptimization
+from xoptim.match.rewrite import Rewrite
 from xoptim.targets.placement import PlacedNode, Placement
+from xoptim.targets.target import Target
 
 LONGEST: Final = 600.0
 """Seconds of a search by default."""
@@ -352,6 +354,18 @@ def lowerings(drop: Sequence[str] = ()) -> dict[Key, list[str]]:
             for key in sorted(_operators(rewrite)):
                 found[key].append(rewrite.name())
     return found
+
+
+def lowered_by(name: str) -> set[Key]:
+    """The operators that the lowering of a name takes away, none for other patterns."""
+    return {key for key, names in lowerings().items() if name in names}
+
+
+def unfit_for(rewrite: Rewrite | type[Rewrite], target: Target) -> str:
+    """Why a pattern is left out when a model is optimized for a target, empty when it is used."""
+    if rewrite.family() in target.families:
+        return f"patterns of the family {rewrite.family()} hinder there"
+    return OptimizationOptions(target=target.name).unfit_there(rewrite)
 
 
 def _operators(pattern: PatternOptimization) -> set[Key]:

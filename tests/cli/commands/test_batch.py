@@ -165,3 +165,13 @@ def test_signals(xopt: Xopt, number: signal.Signals, code: int) -> None:
     assert "1 unchanged" in xopt("batch", "in", "-o", "out").out
     assert runs(Path("in"))["a"] == 1
     assert files(Path("out")) == {RESULTS, "a.onnx", "b.onnx", "c.onnx"}
+
+
+def test_the_target_is_passed_on(xopt: Xopt) -> None:
+    write(Path("in"), a="fine")
+    words = ("--target", "webgpu", "--software-device", "-q", "-j", "1")
+    assert xopt("batch", "in", "-o", "out", *words).code == 0
+    assert sorted(passed_on()[1]) == ["--software-device", "--target=webgpu"]
+    assert "did you mean 'webgpu'?" in xopt("batch", "in", "-o", "other", "--target", "webgqu").error
+    assert "--precision int4 writes" in xopt("batch", "in", "-o", "other", "--target", "qnn", "--precision", "int4").error
+    assert not Path("other").exists()

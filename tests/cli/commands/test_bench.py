@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, write
-from xoptim.bench import Loading
+from xoptim.bench import BenchOptions, Loading
+from xoptim.validate import ProviderUnavailable
 
 QUICK = ("--seconds", "0.01", "--threads", "1")
 ABS = "agraph (float[a,b] x) => (float[a,b] y) { y = Abs(x) }"
@@ -145,3 +146,28 @@ def test_what_cannot_be_run_is_not_measured(xopt: Xopt) -> None:
     code, _, err = xopt("model.onnx", "--benchmark")
     assert code == 3
     assert "xopt: warning: not measured: " in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("onnx",), "--target onnx: no model can be run there, only a table of its operators is known here"),
+        (("webgpu", "--provider", "qnn"), "--provider qnn runs the model elsewhere than --target webgpu"),
+    ],
+)
+def test_targets_that_cannot_be_measured(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
+    assert message in xopt("bench", write(TRANSPOSES), *QUICK, "--target", *words).error
+
+
+def test_a_target_is_its_provider(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+
+    def measured(_: object, options: BenchOptions, **__: object) -> None:
+        given.append(options.provider)
+        raise ProviderUnavailable("no device")
+
+    monkeypatch.setattr("xoptim.cli.commands.bench.bench", measured)
+    assert xopt("bench", write(TRANSPOSES), *QUICK, "--target", "webgpu").error == "no device"
+    assert given == ["webgpu"]
+    assert xopt("bench", write(TRANSPOSES), *QUICK, "--target", "cpu").error == "no device"
+    assert given == ["webgpu", "cpu"]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.command import TRANSPOSES, Xopt, files, write
 from tests.dialects.rules import pair
+from xoptim.validate.plugins import Plugin
 
 _ROOTS = "float three = {3}, float c = {0.044715}, float k = {0.7978846}, float one = {1}, float half = {0.5}"
 _GELU = "h = Mul(x, half) p = Pow(x, three) q = Mul(p, c) s = Add(x, q) t = Mul(s, k) u = Tanh(t) v = Add(u, one) y = Mul(h, v)"
@@ -321,3 +322,31 @@ def test_who_took_a_match(xopt: Xopt) -> None:
     assert out[0].startswith("MovementChain matched at #1 Transpose 'y', before the others were applied: Transpose")
     assert out[-1].endswith("; 1 taken")
     assert "is called 'nothing'" in xopt("explain", "model.onnx", "TransposeTranspose", *after, "--at", "nothing").error
+
+
+def test_a_pattern_that_is_left_out_for_a_target(xopt: Xopt) -> None:
+    path = write(TRANSPOSES)
+    lines = xopt("explain", path, "SmoothedNormalization", "--target", "webgpu").out.splitlines()
+    expected = "SmoothedNormalization is left out for webgpu: it was measured to be faster on the processor, and nowhere else"
+    assert lines[0] == expected
+    lines = xopt("explain", path, "SmoothedNormalization", "--target", "cpu").out.splitlines()
+    assert lines[0] == "SmoothedNormalization is not left out for cpu"
+    found = xopt("explain", path, "TransposeTranspose", "--target", "webgpu", "--json").json
+    assert found["target"] == ["TransposeTranspose is not left out for webgpu"]
+    assert "target" not in xopt("explain", path, "TransposeTranspose", "--json").json
+
+
+GELUS = "agraph (float[n,4] x) => (float[n,4] y) { t = com.microsoft.Gelu(x) y = Relu(t) }"
+
+
+def test_a_lowering_that_a_target_needs(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(GELUS, domains={"com.microsoft": 1})
+
+    def first(target: str) -> str:
+        return xopt("explain", path, "LowerGelu", "--target", target).out.splitlines()[0]
+
+    assert first("onnx") == "LowerGelu is needed for onnx, which leaves com.microsoft::Gelu 't'"
+    assert first("cpu") == "LowerGelu is not needed for cpu, which leaves no node that it could lower"
+    monkeypatch.setattr(Plugin, "is_installed", False)
+    expected = "LowerGelu is applied where webgpu leaves a node; that is not known: pip install 'xoptim[webgpu]'"
+    assert first("webgpu") == expected

@@ -21,6 +21,7 @@ from xoptim.validate.plugins import Plugin
 
 FIXED = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) y = Relu(t) }"
 ERF = "agraph (float[2,4] x) => (float[2,4] y) { t = Erf(x) y = Relu(t) }"
+TURNED = "agraph (float[2,3,4] x, float[2,3,5] w) => (float[2,4,5] y) { t = Transpose <perm = [0, 2, 1]> (x) y = MatMul(t, w) }"
 LINE = "xopt: warning: not fitted to {}, and not verified there: {}\n"
 
 
@@ -184,6 +185,16 @@ def test_bad_usage(xopt: Xopt, words: tuple[str, ...], message: str) -> None:
     write(FIXED)
     assert message in xopt("model.onnx", "--target", *words).error
     assert files() == {"model.onnx"}
+
+
+def test_fast_keeps_to_the_operators_of_the_target(xopt: Xopt, fake: _Fake) -> None:
+    """WebGPU runs operators of onnxruntime, a runtime of the standard does not; both take the newest operator set."""
+    write(TURNED, opset=17)
+    for target, expected in (("webgpu", {"com.microsoft"}), ("onnx", {""})):
+        assert xopt("fast", "model.onnx", "--target", target, "-o", "fast.onnx").code == 0
+        found = onnx.load("fast.onnx")
+        assert {node.domain for node in found.graph.node} == expected
+        assert next(each.version for each in found.opset_import if not each.domain) > 17
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")

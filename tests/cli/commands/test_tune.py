@@ -14,8 +14,10 @@ from tests.precision.models import network, words
 from tests.support import parse
 from tests.tuning.fakes import FakeMeter
 from tests.validate.test_fatal import PRODUCT
+from xoptim.tuning import TuneOptions
 from xoptim.tuning.choices import Choice
 from xoptim.tuning.measurement import Measurement
+from xoptim.validate import ProviderUnavailable
 
 QUICK = ("--threads", "1", "--budget", "0.1")
 
@@ -237,3 +239,19 @@ def test_fewer_bits(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("option", [("--metric", "rms"), ("--calibration", "entropy")])
 def test_what_only_fewer_bits_need(xopt: Xopt, option: tuple[str, str]) -> None:
     assert xopt("tune", write(TRANSPOSES), *option).error == f"{option[0]} has no effect without --tolerance; leave it out"
+
+
+def test_a_target_is_its_provider(xopt: Xopt, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+
+    def tuned(_: object, options: TuneOptions, **__: object) -> None:
+        given.append(options.provider)
+        raise ProviderUnavailable("no device")
+
+    monkeypatch.setattr("xoptim.cli.commands.tune.tune", tuned)
+    path = write(TRANSPOSES)
+    assert xopt("tune", path, "--target", "qnn").error == "no device"
+    assert xopt(path, "-O2", "--target", "qnn").error == "no device"
+    assert given == ["qnn", "qnn"]
+    assert "no model can be run there" in xopt("tune", path, "--target", "webnn").error
+    assert files() == {"model.onnx"}

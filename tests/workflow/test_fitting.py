@@ -1,0 +1,212 @@
+"""Results that are fitted to a target, with a target that is made up."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.support import parse, types
+from tests.targets.test_fitting import without
+from xoptim import NotValidatedError, OptimizationOptions
+from xoptim.facts.errors import ModelError, XoptimError
+from xoptim.graph.sources import Source
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.targets import Placement, PlacementError, named
+from xoptim.targets.fitting import Fitted, FittingStep, fit
+from xoptim.targets.verifying import TargetCheck
+from xoptim.validate import ProviderUnavailable
+from xoptim.validate.plugins import Plugin
+from xoptim.workflow.fitting import Fit, FittingOptions, FittingOutcome
+from xoptim.workflow.job import Job, JobOptions
+from xoptim.workflow.outcome import TargetError
+
+MODEL = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) u = Sum(t, x, t) y = Relu(u) }"
+EQUAL = TargetCheck("webgpu", "equal", runs=2)
+CEIL = TargetCheck("webgpu", "different", "output 'y' differs", node="t", operator="Ceil")
+
+
+@dataclass
+class _Fake:
+    """A target: how it places a model, and its verdicts in order, the last one again and again."""
+
+    ask: Callable[[onnx.ModelProto], Placement] = field(default_factory=without)
+    faults: list[Exception] = field(default_factory=list)
+    verdicts: list[TargetCheck] = field(default_factory=lambda: [EQUAL])
+    placed: int = 0
+    verified: list[list[str]] = field(default_factory=list)  # the operators of each model that was verified
+
+    def place(self, model: onnx.ModelProto, *_: Any, **__: Any) -> Placement:
+        """The placement."""
+        self.placed += 1
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.ask(model)
+
+    def verify(self, _: object, result: onnx.ModelProto, *__: Any, **___: Any) -> TargetCheck:
+        """The verdict."""
+        self.verified.append(types(result))
+        return self.verdicts.pop(0) if len(self.verdicts) > 1 else self.verdicts[0]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> _Fake:
+    """In the place of all plug-ins."""
+    found = _Fake()
+    monkeypatch.setattr(Plugin, "is_installed", True)
+    monkeypatch.setattr("xoptim.workflow.fitting.place", found.place)
+    monkeypatch.setattr("xoptim.workflow.fitting.verify_on_target", found.verify)
+    return found
+
+
+def fitted(text: str = MODEL, **options: Any) -> tuple[Proof, FittingOutcome]:
+    """A model as it is, fitted to WebGPU."""
+    source, how = Source(parse(text)), ProofOptions()
+    proof = prove(source, OptimizationOptions(patterns=None), how)
+    return Fit(named("webgpu"), FittingOptions(**options), how).run(source, proof)
+
+
+def test_nothing_is_to_be_done(fake: _Fake) -> None:
+    proof, found = fitted()
+    assert types(proof.proto) == ["Ceil", "Sum", "Relu"]
+    assert found.is_verified
+    assert (found.doubt, found.difference, found.left_out, found.reports) == ("", "", [], ())
+
+
+def test_the_lowered_model_is_compared_with_the_optimized_one(fake: _Fake) -> None:
+    fake.ask = without("Ceil")
+    proof, found = fitted()
+    assert "Ceil" not in types(proof.proto)
+    assert [report.status for report in found.reports] == ["equal"]
+    assert fake.verified == [types(proof.proto)]
+    assert found.original is not None
+    assert found.fitted is not None
+    assert (len(found.original.left), len(found.fitted.after.left)) == (1, 0)
+
+
+def test_a_lowering_that_changes_numbers_is_left_out(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first search uses a lowering of Sum that is wrong."""
+    fake.ask = without("Ceil", "Sum")
+    wrong = parse(MODEL.replace("Sum(t, x, t)", "Add(t, x)"))
+
+    def search(model: onnx.ModelProto, ask: Any, base_dir: Path | None, *, drop: Sequence[str], seconds: float) -> Fitted:
+        if "LowerWrongly" in drop:
+            return fit(model, ask, base_dir, drop=drop, seconds=seconds)
+        return Fitted(wrong, ask(model), ask(wrong), (FittingStep("LowerWrongly", "Sum", 1),))
+
+    monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
+    proof, found = fitted()
+    assert found.left_out == ["LowerWrongly"]
+    assert not {"Ceil", "Sum"} & set(types(proof.proto))
+    assert ([report.status for report in found.reports], found.difference) == (["equal"], "")
+
+
+def test_lowerings_that_are_all_wrong_are_a_difference(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake.ask = without("Sum")
+    wrong = parse(MODEL.replace("Sum(t, x, t)", "Add(t, x)"))
+
+    def search(model: onnx.ModelProto, ask: Any, *_: Any, drop: Sequence[str], **__: Any) -> Fitted:
+        return Fitted(wrong, ask(model), ask(wrong), (FittingStep(f"Lower{len(drop)}", "Sum", 1),))
+
+    monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
+    _, found = fitted()
+    assert found.difference.startswith("the lowered model differs: ")
+    assert len(found.left_out) == 5
+
+
+def test_an_operator_that_the_target_computes_wrongly_is_lowered(fake: _Fake) -> None:
+    fake.verdicts = [CEIL, EQUAL]
+    proof, found = fitted()
+    assert "Ceil" in fake.verified[0]
+    assert "Ceil" not in fake.verified[1]
+    assert fake.verified[1] == types(proof.proto)
+    assert found.is_verified
+    assert found.fitted is not None
+    assert [(step.operator, step.reason) for step in found.fitted.steps] == [("Ceil", "webgpu computes it wrongly")]
+
+
+def test_a_difference_that_no_lowering_mends(fake: _Fake) -> None:
+    """No lowering helps Relu; that of Ceil is used, but the result still differs. Each operator is tried once."""
+    relu = replace(CEIL, operator="Relu", node="y")
+    fake.verdicts = [relu]
+    assert fitted()[1].difference == (
+        "on webgpu, the result differs: different: output 'y' differs; the first node that differs is Relu 'y'"
+    )
+    fake.verdicts = [CEIL]
+    assert "the first node that differs is Ceil 't'" in fitted()[1].difference
+    assert len(fake.verified) == 4
+
+
+def test_it_is_not_installed(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plugin, "is_installed", False)
+    proof, found = fitted()
+    assert types(proof.proto) == ["Ceil", "Sum", "Relu"]
+    assert found.doubt == ("not fitted to webgpu, and not verified there: it is not installed: pip install 'xoptim[webgpu]'")
+    assert (fake.placed, fake.verified) == (0, [])
+
+
+@pytest.mark.parametrize("fault", [ProviderUnavailable("no device"), PlacementError("no answer")])
+def test_it_cannot_be_asked(fake: _Fake, fault: Exception) -> None:
+    fake.faults = [fault]
+    _, found = fitted()
+    assert found.doubt == f"not fitted to webgpu, and not verified there: {fault}"
+    assert (found.original, found.fitted, fake.placed) == (None, None, 1)
+
+
+def test_an_original_that_cannot_be_placed(fake: _Fake) -> None:
+    """The result may be smaller than the protobuf allows, where the original is not."""
+    fake.faults = [ModelError("too large")]
+    _, found = fitted()
+    assert found.original is None
+    assert found.is_verified
+
+
+def test_no_verification_is_asked_for(fake: _Fake) -> None:
+    fake.ask = without("Ceil")
+    proof, found = fitted(verifies=False)
+    assert "Ceil" not in types(proof.proto)
+    assert (found.check, found.doubt, found.is_verified, fake.verified) == (None, "", False, [])
+
+
+def test_there_is_no_verdict(fake: _Fake) -> None:
+    fake.verdicts = [TargetCheck("webgpu", "not verified", "the result does not run there: no kernel")]
+    _, found = fitted()
+    assert found.doubt == "not verified on webgpu: the result does not run there: no kernel"
+    assert found.difference == ""
+    assert found.to_json()["is_verified"] is False
+
+
+def job(*, strict: bool = False) -> tuple[Job, list[Proof]]:
+    """A job whose result is fitted to WebGPU, and the results that it writes."""
+    written: list[Proof] = []
+
+    def write(proof: Proof) -> Sequence[Path]:
+        written.append(proof)
+        return []
+
+    options = OptimizationOptions(target="webgpu", strict=strict)
+    return Job(Source(parse(MODEL)), JobOptions(optimization=options, write=write)), written
+
+
+def test_a_difference_is_a_refusal(fake: _Fake) -> None:
+    fake.verdicts = [replace(CEIL, operator="Relu")]
+    made, written = job()
+    outcome = made.run()
+    assert outcome.refusal is not None
+    assert outcome.refusal.cause == "target"
+    assert written == []
+    with pytest.raises(TargetError, match="on webgpu, the result differs"):
+        outcome.raise_failure()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_only_a_strict_job_refuses_what_is_not_verified_there(fake: _Fake, strict: bool) -> None:
+    fake.faults = [ProviderUnavailable("no device")]
+    made, written = job(strict=strict)
+    outcome = made.run()
+    assert (outcome.refusal is not None, len(written)) == (strict, 1 - strict)
+    with pytest.raises(XoptimError, match="not verified there: no device") as raised:
+        outcome.raise_failure()
+    assert not isinstance(raised.value, NotValidatedError)
