@@ -41,8 +41,8 @@ Find: TypeAlias = Callable[[onnx.ModelProto, Placement, float], Collection[str]]
 seconds; none where that is unknown."""
 Key: TypeAlias = tuple[str, str]
 """Domain and name of an operator."""
-Choice: TypeAlias = dict[Key, str]
-"""The name of the lowering of each operator."""
+Choice: TypeAlias = dict[Key, list[str]]
+"""The names of the lowerings of each operator, in the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,13 @@ class _Lowered:
     """A model after some lowerings.
 
     ``gone`` and ``made`` are the names of the nodes that each lowering took away and made, with what was lowered further;
-    ``counts`` says how often each was applied to an operator.
+    ``applied`` are the lowerings of nodes of the given model, ``counts`` says how often each was applied to an operator.
     """
 
     model: onnx.ModelProto
     gone: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     made: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    applied: set[tuple[Key, str]] = field(default_factory=set)
     counts: dict[tuple[Key, str], int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -189,7 +190,8 @@ class _Search:
         self._base_dir = base_dir
         self._questions = 0
         self._lowerings = lowerings(drop)
-        self._rejected: set[tuple[Key, str]] = set()
+        self._rejected: set[tuple[Key, str]] = set()  # what did not help
+        self._idle: set[tuple[Key, str]] = set()  # what did not apply to the model as it is
         self._reasons: dict[Key, str] = {}
         self._counts: dict[tuple[Key, str], int] = defaultdict(int)
         name_nodes(model)
@@ -230,58 +232,57 @@ class _Search:
         return _Standing(placement, frozenset(names), len(placement.nodes) - ends[-1])
 
     def _choice(self, left: Iterable[PlacedNode]) -> Choice:
-        """The next lowering of each operator that is left."""
+        """The lowerings of each operator that is left."""
         found: Choice = {}
+        out = self._rejected | self._idle
         for node in left:
             key = (node.domain, node.op_type)
-            names = [name for name in self._lowerings.get(key, ()) if (key, name) not in self._rejected]
+            names = [name for name in self._lowerings.get(key, ()) if (key, name) not in out]
             if names:
-                found.setdefault(key, names[0])
+                found.setdefault(key, names)
                 self._reasons.setdefault(key, node.reason)
         return dict(sorted(found.items()))
 
     def _tried(self, before: _Standing, choice: Choice) -> tuple[onnx.ModelProto, _Standing] | None:
         """The model with some lowerings that help, and where it stands; what does not help is not tried again."""
         lowered, after = self._lower(before, choice)
-        useless = {key for key, name in choice.items() if not lowered.gone[name]}
-        self._rejected |= {(key, choice[key]) for key in useless}
-        useful = {key: name for key, name in choice.items() if key not in useless}
-        if not useful:
+        applied = lowered.applied
+        if not applied:
+            self._idle |= {(key, name) for key, names in choice.items() for name in names}
             return None
         if after.cost < before.cost:
             # A part that does not compile says nothing of each of its nodes.
-            harmful = self._harmful(before, after, lowered, useful) if after.placement.compiles else set()
+            harmful = self._harmful(before, after, lowered) if after.placement.compiles else set()
             if not harmful:
                 self._accept(lowered)
                 return lowered.model, after
-            self._rejected |= {(key, useful[key]) for key in harmful}
+            self._rejected |= {(key, name) for key, name in applied if name in harmful}
             return None
-        if len(useful) == 1:
-            self._rejected |= set(useful.items())
+        if len(applied) == 1:
+            self._rejected |= applied
             return None
-        return self._tried_apart(before, useful)
+        return self._tried_apart(before, applied)
 
-    def _tried_apart(self, before: _Standing, choice: Choice) -> tuple[onnx.ModelProto, _Standing] | None:
-        """Try lowerings one by one, as together they do not help."""
-        for key, name in choice.items():
+    def _tried_apart(self, before: _Standing, applied: set[tuple[Key, str]]) -> tuple[onnx.ModelProto, _Standing] | None:
+        """Try lowerings one by one, as together they do not help; one alone is tried for one operator after the other."""
+        names = sorted({name for _, name in applied})
+        parts = [{key: [name] for key, each in sorted(applied) if each == name} for name in names]
+        if len(names) == 1:
+            parts = [{key: [name]} for key, name in sorted(applied)]
+        for part in parts:
             if self._is_over():
                 break
-            found = self._tried(before, {key: name})
+            found = self._tried(before, part)
             if found is not None:
                 return found
         return None
 
-    def _harmful(self, before: _Standing, after: _Standing, lowered: _Lowered, choice: Choice) -> set[Key]:
-        """The operators whose lowering made at least as many nodes that the target does not take as it took away.
-
-        A lowering is judged for all its operators together: one may need the other.
-        """
+    def _harmful(self, before: _Standing, after: _Standing, lowered: _Lowered) -> set[str]:
+        """The lowerings that made at least as many nodes that the target does not take as they took away."""
         was_left = {node.name for node in before.left}
         is_left = {node.name for node in after.left}
-        harmful = {
-            name for name in set(choice.values()) if len(lowered.gone[name] & was_left) <= len(lowered.made[name] & is_left)
-        }
-        return {key for key, name in choice.items() if name in harmful}
+        names = {name for _, name in lowered.applied}
+        return {name for name in names if len(lowered.gone[name] & was_left) <= len(lowered.made[name] & is_left)}
 
     def _lower(self, now: _Standing, choice: Choice) -> tuple[_Lowered, _Standing]:
         """Lower the nodes that are left, and then what the replacements have that is not taken either."""
@@ -300,7 +301,7 @@ class _Search:
                 break
         return lowered, now
 
-    def _apply(self, lowered: _Lowered, at: Mapping[str, Collection[str]], origin: dict[str, str]) -> bool:
+    def _apply(self, lowered: _Lowered, at: Mapping[str, set[str]], origin: dict[str, str]) -> bool:
         """Apply lowerings at some nodes; returns whether anything changed."""
         changed = False
 
@@ -317,6 +318,12 @@ class _Search:
             lowered.made[root] -= old
             lowered.made[root] |= {node.name for node in new}
             lowered.counts[(anchor.domain, anchor.op_type), name] += 1
+            if anchor.name not in origin:
+                lowered.applied |= {
+                    ((node.domain, node.op_type), name) for node in application.matched if node.name in at[name]
+                }
+            for names in at.values():  # what replaces a node may have its name, and is judged first
+                names -= old
             origin.update(dict.fromkeys((node.name for node in new), root))
 
         options = OptimizationOptions(patterns=Query([*at, *_TIDYING]), lower_at=at, on_application=record, tag_nodes=True)
@@ -328,6 +335,7 @@ class _Search:
         return changed
 
     def _accept(self, lowered: _Lowered) -> None:
+        self._idle.clear()
         for step, count in lowered.counts.items():
             self._counts[step] += count
 
@@ -380,7 +388,6 @@ def _operators(pattern: PatternOptimization) -> set[Key]:
 def _names_by_pattern(left: Iterable[PlacedNode], choice: Choice) -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for node in left:
-        name = choice.get((node.domain, node.op_type))
-        if name is not None:
+        for name in choice.get((node.domain, node.op_type), ()):
             found[name].add(node.name)
     return dict(found)
