@@ -110,3 +110,17 @@ def test_constants_that_only_one_model_has() -> None:
     second = model(v=np.ascontiguousarray(weight.T), third=np.array(1 / 3, np.float32), folded=weight * np.float32(0.3))
     assert own_constants(first, second).keys() == {"third"}  # single numbers may be part of an operator
     assert own_constants(second, first).keys() == {"third", "folded"}
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.float32, "float"), (np.float16, "float16")])
+def test_the_largest_number_of_the_type_stays_the_largest(dtype: Any, name: str) -> None:
+    """Twice the lowest number is minus infinity in both types: masks are computed so."""
+    model = parse(f"agraph ({name}[3] x) => ({name}[3] y) {{ y = Mul(x, w) }}")
+    lowest = np.finfo(dtype).min
+    model.graph.initializer.append(numpy_helper.from_array(np.array(lowest, dtype), "w"))
+    x = np.array([0, 1, 2], dtype)
+    found = run_double(model, x=x)
+    assert found.tolist() == [0.0, np.finfo(np.float64).min, -np.inf]
+    (narrow,) = Session(model).run({"x": x})
+    assert isinstance(narrow, np.ndarray)
+    np.testing.assert_array_equal(np.isfinite(narrow), np.isfinite(found))

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper, parser
@@ -78,7 +79,14 @@ def in_doubles(model: onnx.ModelProto, base_dir: Path | None, open_constants: Co
 
 def _array_in_double(tensor: TensorProto, base_dir: Path | None, narrow: int) -> np.ndarray:
     array = tensor_array(tensor, base_dir)
-    return array.astype(np.float64) if tensor.data_type == narrow else array
+    return _widened(array) if tensor.data_type == narrow else array
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    """Numbers in double; the largest of the narrow type becomes the largest, as it stands for infinity in masks and bounds."""
+    wide = array.astype(np.float64)
+    most = float(ml_dtypes.finfo(array.dtype).max)  # type: ignore[no-untyped-call]
+    return np.where(np.abs(wide) == most, np.sign(wide) * np.finfo(np.float64).max, wide)
 
 
 def narrow_type(model: onnx.ModelProto) -> int | None:
@@ -195,7 +203,7 @@ def _widen_type(kind: onnx.TypeProto, narrow: int) -> None:
 def _widen_tensor(tensor: TensorProto, narrow: int, base_dir: Path | None) -> None:
     if tensor.data_type == narrow:
         name = tensor.name
-        tensor.CopyFrom(numpy_helper.from_array(tensor_array(tensor, base_dir).astype(np.float64), name))
+        tensor.CopyFrom(numpy_helper.from_array(_widened(tensor_array(tensor, base_dir)), name))
 
 
 def _widen_node(node: NodeProto, narrow: int, base_dir: Path | None) -> None:
