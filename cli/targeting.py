@@ -21,6 +21,8 @@ PLACING: Final = ("software_device", "custom_op_lib")
 _PROCESSOR: Final = ("cpu", "cpuexecutionprovider")
 _SHOWN: Final = 6
 """Most operators that a summary names."""
+_NAMED: Final = 3
+"""Most operators that the map of a placement names between two partitions."""
 
 
 def max_left_option() -> Any:
@@ -103,3 +105,43 @@ def left_texts(placement: Placement) -> Iterator[str]:
         yield f"{operator} {count}: {why}{hint}"
     if len(counts) > _SHOWN:
         yield f"{len(counts) - _SHOWN} more, which `xopt place` lists"
+
+
+def map_of(placement: Placement) -> str:
+    """The partitions in the order of their first nodes, and the operators that run elsewhere between them.
+
+    Such as ``[118 nodes] cpu: Cast 1 [3 nodes]``; shapes, and nodes that onnxruntime computes ahead, are left out. Empty
+    where nothing interrupts a partition.
+    """
+    sizes = Counter(node.partition for node in placement.taken)
+    shapes_and_absent = {*placement.shapes, *placement.absent}
+    parts: list[int | tuple[str, Counter[str]]] = []
+    seen: set[int] = set()
+    for node in placement.nodes:
+        if node.is_taken:
+            if node.partition not in seen:
+                parts.append(node.partition)
+            seen.add(node.partition)
+        elif node not in shapes_and_absent:
+            provider = node.provider.lower().removesuffix("executionprovider")
+            last = parts[-1] if parts else None
+            if not isinstance(last, tuple) or last[0] != provider:
+                last = provider, Counter()
+                parts.append(last)
+            last[1][node.label] += 1
+    if len(parts) < 2 or not placement.compiles:
+        return ""
+    return " ".join(_in_brackets(sizes[each]) if isinstance(each, int) else _elsewhere(*each) for each in parts)
+
+
+def _in_brackets(count: int) -> str:
+    return f"[{count} node{'' if count == 1 else 's'}]"
+
+
+def _elsewhere(provider: str, counts: Counter[str]) -> str:
+    """The provider and its operators, the most frequent ones by name."""
+    names = [f"{name} {count}" for name, count in counts.most_common(_NAMED)]
+    more = counts.total() - sum(count for _, count in counts.most_common(_NAMED))
+    if more:
+        names.append(f"{more} more")
+    return f"{provider}: {', '.join(names)}"

@@ -22,11 +22,13 @@ from ..memory import MEMORY_BOUND
 from ..options import command, duration, flag, json_option, refuse_idle, repeated
 from ..preparation import fix_option
 from ..tables import Rows, open_console, print_json
-from ..targeting import exceeded, fixed_source, max_left_option, max_partitions_option
+from ..targeting import exceeded, fixed_source, map_of, max_left_option, max_partitions_option
 from ..terminal import say
 from ..validation import custom_op_option, software_device_option
 
 _ALL: Final = "all"
+_SHORT: Final = 100
+"""Most characters of the map of the partitions that is printed without ``-v``."""
 
 
 def _known(value: str) -> str:
@@ -52,7 +54,7 @@ class _Choices:
     seconds: float = duration("Time that a provider has to answer.", default=600.0)
     software_device: bool = software_device_option()
     custom_op_lib: tuple[str, ...] = custom_op_option()
-    verbose: bool = flag("List each node.", "-v", "--verbose")
+    verbose: bool = flag("List each node, and all partitions in order.", "-v", "--verbose")
     as_json: bool = json_option()
 
 
@@ -193,6 +195,11 @@ def _print_placement(console: Console, answer: _Answer, found: Placement, *, ver
             f"{len(found.absent)} more are computed ahead, or merged, by onnxruntime",
             highlight=False,
         )
+    outline = map_of(found)
+    if outline and (verbose or len(outline) <= _SHORT):
+        console.print(outline, highlight=False, markup=False, soft_wrap=True)
+    elif outline:
+        console.print("-v shows the partitions in order", highlight=False)
     for line in _failing_lines(answer, found):
         console.print(line, highlight=False, soft_wrap=True)
     if verbose:

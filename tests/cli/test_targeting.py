@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import click
 import pytest
-from xoptim.cli.targeting import check_target, exceeded, fixed_source, left_texts
+from xoptim.cli.targeting import check_target, exceeded, fixed_source, left_texts, map_of
 
 from tests.cli.command import RELU, write
 from xoptim.targets import PlacedNode, Placement
@@ -59,3 +59,39 @@ def test_sizes_are_written() -> None:
     assert fixed_source(path, ()).kind == "path"
     found = fixed_source(path, ("batch=3",))
     assert found.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
+
+
+def placed(text: str) -> Placement:
+    """A placement by letters: digits are partitions, capitals operators elsewhere, ``s`` shapes, ``a`` nodes computed ahead."""
+    cpu = "CPUExecutionProvider"
+    nodes: list[PlacedNode] = []
+    for place, each in enumerate(text):
+        name = f"n{place}"
+        if each.isdigit():
+            nodes.append(PlacedNode(name, "Abs", "", "Gpu", int(each)))
+        elif each == "a":
+            nodes.append(PlacedNode(name, "Add"))
+        else:
+            nodes.append(PlacedNode(name, each, "", cpu, is_shape_arithmetic=each == "s"))
+    return Placement("fake", tuple(nodes))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("000", ""),
+        ("0s0a", ""),
+        ("AB", ""),
+        ("", ""),
+        ("00A1", "[2 nodes] cpu: A 1 [1 node]"),
+        ("0sA0a1", "[2 nodes] cpu: A 1 [1 node]"),
+        ("AAB0", "cpu: A 2, B 1 [1 node]"),
+        ("0ABCDDEE", "[1 node] cpu: D 2, E 2, A 1, 2 more"),
+    ],
+)
+def test_the_map_of_a_placement(text: str, expected: str) -> None:
+    assert map_of(placed(text)) == expected
+
+
+def test_a_model_that_does_not_compile_has_no_map() -> None:
+    assert map_of(replace(placed("0A1"), compiles=False)) == ""

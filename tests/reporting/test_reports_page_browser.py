@@ -15,6 +15,7 @@ from tests.reporting.models import BERT, HOSTILE, densenet, large, recorded, une
 from tests.support import parse
 from xoptim.graph.export import export_model
 from xoptim.graph.sources import size_of
+from xoptim.reporting.placing import PlacingFacts, Site
 from xoptim.reporting.reports import HtmlReport, report_of, subject_of
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.validation import validate
@@ -204,3 +205,18 @@ def test_in_a_frame_of_a_notebook(visit: Open, bert: str, browser: Any) -> None:
     frame.locator("#rewrites summary").first.wait_for()
     assert frame.locator("h1 .badge").inner_text() == "equal"
     page.close()
+
+
+def test_where_nodes_run(visit: Open) -> None:
+    builder, journal = recorded(parse("agraph (float[n] x) => (float[n] y) { a = Neg(x) y = Exp(a) }"))
+    there, left = Site("there", "WebGpu", 2), Site("elsewhere", "CPU", reason="there is no kernel")
+    placing = PlacingFacts("webgpu", {"a": there, "y": left}, {"a": there}, [("result", "1 of 2 nodes")])
+    subject = replace(subject_of(builder.report(), "model.onnx", "model.opt.onnx"), placing=placing)
+    seen = visit(report_of(journal, subject).html)
+    assert [seen.count(f"#before .node.{kind}") for kind in ("there", "elsewhere")] == [1, 1]
+    assert seen.texts("#before .partition") == ["3"]
+    assert (seen.count("#after .run"), seen.count("#before .run")) == (1, 2)
+    node(seen, "before", "Exp").click()
+    assert "runs on CPU: there is no kernel" in seen.page.inner_text("#details")
+    seen.page.click("#tab-placement")
+    assert "1 of 2 nodes" in seen.page.inner_text("#placement")

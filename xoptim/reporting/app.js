@@ -286,6 +286,10 @@ class Page {
       make("dt", "", "attributes", facts);
       make("dd", "", node.attributes, facts);
     }
+    if (pane.side.runs[id]) {
+      make("dt", "", "placement", facts);
+      make("dd", "", pane.side.runs[id].text, facts);
+    }
   }
 
   describeChange(parent, change) {
@@ -332,6 +336,7 @@ class Page {
     shapes(node.inputs).slice(0, 8).forEach((text) => lines.push(["div", `reads ${text}`]));
     shapes(node.outputs).slice(0, 8).forEach((text) => lines.push(["div", `gives ${text}`]));
     if (node.attributes) lines.push(["div", node.attributes]);
+    if (pane.side.runs[ref]) lines.push(["div", pane.side.runs[ref].text]);
     return lines;
   }
 

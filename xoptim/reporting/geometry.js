@@ -32,6 +32,8 @@ class Side {
     this.scopes = data.scopes.map(([path, label, parent, nodes], id) => ({
       id, path: path.join("/"), label, parent, nodes, inside: [], box: data.boxes[id],
     }));
+    const { nodes = [], texts = [] } = data.runs;
+    this.runs = nodes.map((each) => each && { kind: texts[each[0]][0], text: texts[each[0]][1], partition: each[1] });
     this.producer = new Map();
     this.readers = new Map();
     for (const node of this.nodes) {

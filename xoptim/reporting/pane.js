@@ -161,7 +161,8 @@ class Pane {
   classOf({ kind, ref }) {
     if (kind === ITEM_NODE) {
       const state = this.stateOf(ref);
-      return `node ${state}${this.classesOf([ref])}${this.isCursor({ kind, ref }) ? " focus" : ""}`;
+      const run = this.side.runs[ref];
+      return `node ${state}${run ? ` ${run.kind}` : ""}${this.classesOf([ref])}${this.isCursor({ kind, ref }) ? " focus" : ""}`;
     }
     if (kind !== ITEM_SCOPE) return "port";
     return `scope${this.classesOf(this.side.scopes[ref].inside)}${this.isCursor({ kind, ref }) ? " focus" : ""}`;
@@ -182,6 +183,7 @@ class Pane {
       made.dataset.node = ref;
       made.append(element("rect", { x, y, width: w, height: h, rx: 4 }));
       made.append(element("text", { x: x + w / 2, y: y + h / 2 + 4 }, this.side.nodes[ref].op));
+      if (this.side.runs[ref]) made.append(...this.runOf(this.side.runs[ref], spot));
     } else if (kind === ITEM_SCOPE) {
       const scope = this.side.scopes[ref];
       made.dataset.scope = scope.path;
@@ -196,6 +198,13 @@ class Pane {
       made.append(element("circle", { cx: x + 3, cy: y + 3, r: 2.5 }));
     }
     return made;
+  }
+
+  /* Where a node runs: a bar at its left, and its partition at its right. */
+  runOf({ partition }, { x, y, w, h }) {
+    const found = [element("path", { d: `M${x + 2.5} ${y + 4}v${h - 8}`, class: "run" })];
+    if (partition) found.push(element("text", { x: x + w - 3, y: y + 9, class: "partition" }, `${partition}`));
+    return found;
   }
 
   counts(scope, x, y) {

@@ -34,6 +34,7 @@ from xoptim.reporting.drawing import Drawing, draw, scopes_of, to_json
 from xoptim.reporting.layout import arrange
 from xoptim.reporting.libraries import check_libraries
 from xoptim.reporting.links import Journal, Links, link, steps_between, twins_of
+from xoptim.reporting.placing import PlacingFacts, sites_json
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
 from xoptim.validate.report import ValidationReport
@@ -58,6 +59,7 @@ class ReportSubject:
     notes: Sequence[tuple[str, str]] = ()  # label and text of further lines of the proof
     precision: str = ""  # the choice of products with fewer bits, if there was one
     products: Sequence[Mapping[str, str]] = ()  # texts about each of them, by the heads of their columns
+    placing: PlacingFacts | None = None  # where the nodes of both run, if there is a target
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class PageFacts:
     outputs: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     precision: str = ""
     products: Sequence[Mapping[str, str]] = ()
+    placing: PlacingFacts | None = None
 
 
 def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFacts:
@@ -127,6 +130,7 @@ def facts_of(subject: ReportSubject, before: Drawing, after: Drawing) -> PageFac
         outputs=_outputs(subject.validation),
         precision=subject.precision,
         products=subject.products,
+        placing=subject.placing,
     )
 
 
@@ -152,6 +156,8 @@ def _cards(subject: ReportSubject, before: int, after: int) -> list[Card]:
         cards.append(Card("largest difference", f"{found.max_abs:.2g}" if found.max_abs else "none", limits))
     if subject.exactness is not None:
         cards.append(Card("exactness", subject.exactness))
+    if subject.placing is not None:
+        cards.append(Card(f"on {subject.placing.target}", subject.placing.counts[-1][1]))
     if all(subject.opsets) and subject.opsets[0] != subject.opsets[1]:
         cards.append(Card("operator set", f"{subject.opsets[0]} → {subject.opsets[1]}"))
     return cards
@@ -234,9 +240,10 @@ def render(
     """
     rows, known = [_miss(each, after) for each in misses], installed_patterns()
     about = {each.name: _about(known[each.name]) for each in links.changes if each.name in known}
+    placing = facts.placing or PlacingFacts("")
     data = {
-        "before": _side(before),
-        "after": _side(after),
+        "before": {**_side(before), "runs": sites_json(before, placing.before)},
+        "after": {**_side(after), "runs": sites_json(after, placing.after)},
         "links": links.to_json(),
         "patterns": about | {each.name(): _about(each) for each in rewrites},
         "misses": rows,

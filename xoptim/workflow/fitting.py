@@ -90,6 +90,16 @@ class FittingOutcome:
             return f"not verified on {self.target.name}: {self.check.reason}"
         return ""
 
+    @property
+    def verdict(self) -> str:
+        """The outcome of the comparison on the target, in one line."""
+        told = self.difference or self.doubt
+        if told:
+            return told
+        if self.check is not None:
+            return self.check.summary()
+        return "by onnxruntime on the processor" if self.is_check_asked else "not asked for"
+
     def not_fitted(self, reason: object) -> None:
         """Note why the provider gave no answer."""
         self.fault = f"not fitted to {self.target.name}, and not verified there: {reason}"

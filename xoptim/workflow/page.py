@@ -13,6 +13,7 @@ from xoptim.graph.sources import Source, title_of
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.reporting.links import Recorder
 from xoptim.reporting.reports import HtmlReport, ReportSubject, measured, report_of, subject_of
+from xoptim.workflow.placing import placing_of
 
 if TYPE_CHECKING:
     from xoptim.workflow.outcome import Outcome
@@ -61,6 +62,10 @@ class Page:
             sizes=(outcome.bytes_before, outcome.proof.bytes_after),
             opsets=outcome.opsets,
         )
+        fitting = outcome.fitting
+        if fitting is not None:
+            placing = placing_of(fitting, outcome.floats.proto)
+            facts = replace(facts, placing=placing, notes=[*facts.notes, (f"on {fitting.target.name}", fitting.verdict)])
         if outcome.lowered is not None:
             return replace(facts, **outcome.lowered.figures())
         if outcome.latency is None:

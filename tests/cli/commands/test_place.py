@@ -1,6 +1,7 @@
 """``xopt place``."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,12 @@ def test_a_table_says_what_is_left_and_why(xopt: Xopt, answer: dict[str, Any]) -
     write(RELU)
     outcome = xopt("place", "model.onnx", "--target", "webgpu")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.splitlines()[:2] == [
+    assert outcome.out.splitlines()[:3] == [
         "webgpu: 2 of 5 nodes in 2 partitions, 1 of the others computes shapes",
         "1 more are computed ahead, or merged, by onnxruntime",
+        "[1 node] cpu: Erf 2 [1 node]",
     ]
-    assert [line.split() for line in outcome.out.splitlines()[2:]] == [
+    assert [line.split() for line in outcome.out.splitlines()[3:]] == [
         ["left", "nodes", "reason", "what", "would", "help"],
         ["Erf", "2", "there", "is", "no", "kernel", "another", "form"],
     ]
@@ -59,7 +61,7 @@ def test_a_table_says_what_is_left_and_why(xopt: Xopt, answer: dict[str, Any]) -
 
 def test_each_node(xopt: Xopt, answer: dict[str, Any]) -> None:
     write(RELU)
-    lines = [line.split() for line in xopt("place", "model.onnx", "--target", "webgpu", "-v").out.splitlines()[2:]]
+    lines = [line.split() for line in xopt("place", "model.onnx", "--target", "webgpu", "-v").out.splitlines()[3:]]
     assert lines[1:] == [
         ["a", "MatMul", "GpuExecutionProvider", "0"],
         ["b", "Erf", "CPUExecutionProvider", "there", "is", "no", "kernel"],
@@ -68,6 +70,16 @@ def test_each_node(xopt: Xopt, answer: dict[str, Any]) -> None:
         ["e", "Shape", "CPUExecutionProvider", "computes", "a", "shape"],
         ["f", "Constant", "ahead"],
     ]
+
+
+def test_a_long_map_is_shown_with_v(xopt: Xopt, answer: dict[str, Any]) -> None:
+    write(RELU)
+    taken, left = NODES[:2]
+    pairs = ((replace(taken, name=f"a{part}", partition=part), replace(left, name=f"b{part}")) for part in range(30))
+    answer["nodes"] = tuple(node for pair in pairs for node in pair)
+    words = ("place", "model.onnx", "--target", "webgpu")
+    assert xopt(*words).out.splitlines()[1] == "-v shows the partitions in order"
+    assert xopt(*words, "-v").out.splitlines()[1] == " ".join(["[1 node] cpu: Erf 1"] * 30)
 
 
 @pytest.mark.parametrize(

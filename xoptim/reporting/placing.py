@@ -1,0 +1,78 @@
+"""Where the nodes of both models run, as the page about a target shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from xoptim.reporting.drawing import Drawing
+
+Kind: TypeAlias = Literal["there", "elsewhere", "lowered", "ahead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a node runs.
+
+    Attributes:
+        kind: on the target, on another provider, written with other operators, or computed ahead of time.
+        provider: short name of the provider; the lowering, for a node that was lowered.
+        partition: number of the partition, -1 outside the target.
+        reason: why the target does not take it, where that is known.
+    """
+
+    kind: Kind
+    provider: str = ""
+    partition: int = -1
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        why = f": {self.reason}" if self.reason else ""
+        if self.kind == "ahead":
+            return "computed ahead, or merged, by onnxruntime"
+        if self.kind == "lowered":
+            return f"lowered{f' by {self.provider}' if self.provider else ''}{why}"
+        if self.kind == "there":
+            return f"runs on {self.provider}, partition {self.partition + 1}"
+        return f"runs on {self.provider}{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacingFacts:
+    """The placement of two models on a target.
+
+    Attributes:
+        target: its name.
+        before: where each node of the original runs, by its name or first result.
+        after: the same of the result.
+        counts: label and text of the placements, in order.
+        lowerings: operator, pattern, number and reason of each lowering.
+        left: the operators that the target does not take, with their number and the reason.
+    """
+
+    target: str
+    before: Mapping[str, Site] = field(default_factory=dict)
+    after: Mapping[str, Site] = field(default_factory=dict)
+    counts: Sequence[tuple[str, str]] = ()
+    lowerings: Sequence[tuple[str, str, int, str]] = ()
+    left: Sequence[tuple[str, int, str]] = ()
+
+
+def sites_json(drawing: Drawing, sites: Mapping[str, Site]) -> dict[str, Any]:
+    """Where the nodes of a drawing run, as JSON values.
+
+    Each node has the number of a text and of its partition, from 1 (0 for none), or nothing where that is not known.
+    """
+    texts: dict[tuple[str, str], int] = {}
+    found: list[tuple[int, int] | None] = []
+    for node in drawing.nodes:
+        site = sites.get(node.name)
+        if site is None:
+            found.append(None)
+            continue
+        number = texts.setdefault((site.kind, site.text), len(texts))
+        found.append((number, site.partition + 1))
+    return {"nodes": found, "texts": list(texts)} if texts else {}

@@ -1,0 +1,72 @@
+"""The placement of a job's models, for its page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import onnx
+
+from xoptim.facts.protos import every_node
+from xoptim.reporting.placing import PlacingFacts, Site
+from xoptim.targets import PlacedNode, Placement
+from xoptim.targets.fitting import Fitted
+from xoptim.workflow.fitting import FittingOutcome
+
+
+def placing_of(found: FittingOutcome, drawn: onnx.ModelProto) -> PlacingFacts | None:
+    """The placement of the original, and of the result; ``None`` where the provider gave no answer.
+
+    Args:
+        found: how the result was fitted to its target.
+        drawn: the optimized model that the page draws; nodes that were lowered afterwards are shown in it.
+    """
+    fitted = found.fitted
+    if fitted is None:
+        return None
+    original = found.original
+    counts = [("original", original.counts())] if original is not None else []
+    counts += [("optimized", fitted.before.counts()), ("result", fitted.after.counts())]
+    left = Counter((node.label, node.reason) for node in fitted.after.left)
+    return PlacingFacts(
+        target=found.target.name,
+        before={} if original is None else _sites(original),
+        after=_by_result(_with_lowered(fitted), drawn),
+        counts=counts,
+        lowerings=[(step.operator, step.pattern, step.count, step.reason) for step in fitted.steps],
+        left=[(label, count, reason) for (label, reason), count in left.most_common()],
+    )
+
+
+def _sites(placement: Placement) -> dict[str, Site]:
+    """Where each node of a placement runs; a model that does not compile runs nowhere."""
+    if not placement.compiles:
+        return {}
+    return {node.name: _site(node) for node in placement.nodes}
+
+
+def _site(node: PlacedNode) -> Site:
+    provider = node.provider.removesuffix("ExecutionProvider")
+    if node.is_taken:
+        return Site("there", provider, node.partition)
+    if not provider:
+        return Site("ahead")
+    reason = "it computes a shape" if node.is_shape_arithmetic and not node.reason else node.reason
+    return Site("elsewhere", provider, reason=reason)
+
+
+def _with_lowered(fitted: Fitted) -> dict[str, Site]:
+    """Where the nodes of the result run, and those that lowerings took away."""
+    found = _sites(fitted.after)
+    patterns = {step.operator: step for step in fitted.steps}
+    for node in fitted.before.nodes:
+        step = patterns.get(node.label)
+        if step is not None and node.name not in found:
+            found[node.name] = Site("lowered", step.pattern, reason=step.reason)
+    return found
+
+
+def _by_result(sites: Mapping[str, Site], model: onnx.ModelProto) -> dict[str, Site]:
+    """The same, also by first results: nodes without a name got one when they were placed."""
+    results = {node.name: next(filter(None, node.output), "") for node in every_node(model.graph.node)}
+    return {**sites, **{results[name]: site for name, site in sites.items() if results.get(name)}}
