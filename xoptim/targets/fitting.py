@@ -206,7 +206,8 @@ class _Search:
                 break
             found = self._tried(now, choice)
             if found is not None:
-                self._model, now = found
+                lowered, now = found
+                self._accept(lowered)
         steps = tuple(
             FittingStep(pattern, operator_label(key[1], key[0]), count, self._reasons.get(key, ""))
             for (key, pattern), count in self._counts.items()
@@ -243,7 +244,7 @@ class _Search:
                 self._reasons.setdefault(key, node.reason)
         return dict(sorted(found.items()))
 
-    def _tried(self, before: _Standing, choice: Choice) -> tuple[onnx.ModelProto, _Standing] | None:
+    def _tried(self, before: _Standing, choice: Choice) -> tuple[_Lowered, _Standing] | None:
         """The model with some lowerings that help, and where it stands; what does not help is not tried again."""
         lowered, after = self._lower(before, choice)
         applied = lowered.applied
@@ -254,16 +255,17 @@ class _Search:
             # A part that does not compile says nothing of each of its nodes.
             harmful = self._harmful(before, after, lowered) if after.placement.compiles else set()
             if not harmful:
-                self._accept(lowered)
-                return lowered.model, after
+                return lowered, after
             self._rejected |= {(key, name) for key, name in applied if name in harmful}
-            return None
+            # What does no good by itself may still help others.
+            other = None if self._is_over() else self._tried(before, self._choice(before.left))
+            return (lowered, after) if other is None or after.cost < other[1].cost else other
         if len(applied) == 1:
             self._rejected |= applied
             return None
         return self._tried_apart(before, applied)
 
-    def _tried_apart(self, before: _Standing, applied: set[tuple[Key, str]]) -> tuple[onnx.ModelProto, _Standing] | None:
+    def _tried_apart(self, before: _Standing, applied: set[tuple[Key, str]]) -> tuple[_Lowered, _Standing] | None:
         """Try lowerings one by one, as together they do not help; one alone is tried for one operator after the other."""
         names = sorted({name for _, name in applied})
         parts = [{key: [name] for key, each in sorted(applied) if each == name} for name in names]
@@ -335,6 +337,7 @@ class _Search:
         return changed
 
     def _accept(self, lowered: _Lowered) -> None:
+        self._model = lowered.model
         self._idle.clear()
         for step, count in lowered.counts.items():
             self._counts[step] += count
