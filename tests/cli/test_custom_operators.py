@@ -50,7 +50,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_command_that_runs_models_has_the_option() -> None:
     has = {name for name, command in group.commands.items() if any("--custom-op-lib" in p.opts for p in command.params)}
     runs = {name for name, command in group.commands.items() if any("--provider" in p.opts for p in command.params)}
-    assert has == COMMANDS.keys() | {"diff", "check", "batch"}, "two run models if asked; batch hands its options to optimize"
+    others = {"diff", "check", "batch", "place"}
+    assert has == COMMANDS.keys() | others, "two run models if asked; batch hands its options on; place loads models"
     assert runs - has <= {"explain", "find", "doctor"}, "these only match patterns"
 
 

@@ -59,6 +59,14 @@ def test_there_is_no_placement() -> None:
     assert placing_of(FittingOutcome(named("webgpu")), parse(MODEL)) is None
 
 
+def test_a_result_with_fewer_bits_has_other_nodes() -> None:
+    found = placing_of(outcome_of(parse(MODEL)), None)
+    assert found is not None
+    assert found.after == {}
+    assert found.before
+    assert found.lowerings
+
+
 def test_an_original_that_does_not_compile() -> None:
     model = parse(MODEL)
     outcome = outcome_of(model)

@@ -18,6 +18,7 @@ from xoptim.engine.options import OptimizationOptions
 from xoptim.engine.run import Optimizer
 from xoptim.facts.operators import operator_label
 from xoptim.facts.protos import every_node
+from xoptim.facts.words import counted
 from xoptim.graph.export import export_model
 from xoptim.graph.load import load_model
 from xoptim.match.easy import EasyPatternOptimization
@@ -63,7 +64,7 @@ class FittingStep:
 
     def __str__(self) -> str:
         why = f": {self.reason}" if self.reason else ""
-        return f"{self.operator} by {self.pattern}, {self.count} times{why}"
+        return f"{self.operator} by {self.pattern}, {counted(self.count, 'time')}{why}"
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""
