@@ -91,7 +91,9 @@ def test_a_lowering_that_changes_numbers_is_left_out(fake: _Fake, monkeypatch: p
     fake.ask = without("Ceil", "Sum")
     wrong = parse(MODEL.replace("Sum(t, x, t)", "Add(t, x)"))
 
-    def search(model: onnx.ModelProto, ask: Any, base_dir: Path | None, *, drop: Sequence[str], seconds: float) -> Fitted:
+    def search(
+        model: onnx.ModelProto, ask: Any, base_dir: Path | None, *, drop: Sequence[str], seconds: float, find: Any
+    ) -> Fitted:
         if "LowerWrongly" in drop:
             return fit(model, ask, base_dir, drop=drop, seconds=seconds)
         return Fitted(wrong, ask(model), ask(wrong), (FittingStep("LowerWrongly", "Sum", 1),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.operators import operator_label
+from xoptim.facts.protos import every_node
 from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 from xoptim.targets.target import Target
@@ -22,6 +24,10 @@ from xoptim.validate.protos import ModelLike
 from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Session, SessionSettings, Value
 
+_FAILING: Final = re.compile(r"Name:'([^']+)'")
+_ROUNDING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "Round"))
+_STEP: Final = 2e-2
+"""Relative tolerance of results between which integers of 8 bits lie: a number next to a half may be rounded either way."""
 _MOST_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
 
@@ -112,6 +118,7 @@ def _verified(
     *,
     software_device: bool,
 ) -> TargetCheck:
+    tolerance = tolerance_of(target, result)
     here = replace(checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2))
     try:
         reference = run_reference(original, here)
@@ -125,11 +132,11 @@ def _verified(
         ports = [port.name for port in session.outputs]
         for run in reference.runs:
             results = session.run(run.feeds)
-            largest, output = _largest(names, run.results, results, target.tolerance)
-            if largest > target.tolerance or ports != names:
-                reason = f"output {output!r} differs by {largest:.2%} of its largest number"
-                check = TargetCheck(target.name, "different", reason, largest, target.tolerance, len(reference.runs))
-                node = _first_difference(result, there, run.feeds, base_dir, target.tolerance)
+            largest, output = _largest(names, run.results, results, tolerance)
+            if largest > tolerance or ports != names:
+                reason = f"output {output!r} differs by {largest:.2g} of its largest number, more than {tolerance:.2g}"
+                check = TargetCheck(target.name, "different", reason, largest, tolerance, len(reference.runs))
+                node = _first_difference(result, there, run.feeds, base_dir, tolerance)
                 return (
                     check
                     if node is None
@@ -137,8 +144,24 @@ def _verified(
                 )
             worst = max(worst, largest)
     except (LoadError, RunError, FeedError, ProviderUnavailable) as error:
-        return TargetCheck(target.name, "not verified", f"the result does not run there: {error}")
-    return TargetCheck(target.name, "equal", "", worst, target.tolerance, len(reference.runs))
+        check = TargetCheck(target.name, "not verified", f"the result does not run there: {error}")
+        return _with_failing_node(check, result, str(error))
+    return TargetCheck(target.name, "equal", "", worst, tolerance, len(reference.runs))
+
+
+def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -> TargetCheck:
+    """The check with the node that an error of onnxruntime names."""
+    named = _FAILING.search(error)
+    node = next((each for each in every_node(model.graph.node) if named and each.name == named[1]), None)
+    if node is None:
+        return check
+    return replace(check, node=node.name, operator=operator_label(node.op_type, node.domain))
+
+
+def tolerance_of(target: Target, model: onnx.ModelProto) -> float:
+    """The error that the arithmetic of a target may make in a model; where numbers are quantized, a step is visible."""
+    rounds = any(node.op_type in _ROUNDING for node in every_node(model.graph.node))
+    return max(target.tolerance, _STEP) if rounds else target.tolerance
 
 
 def _largest(names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value], tolerance: float) -> tuple[float, str]:

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import onnx
 
+from xoptim.catalogue.discovery import installed_patterns
 from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.dtypes import weakest
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
-from xoptim.optimizing.proof import Proof, ProofOptions, compare_each_provider, located, prove
+from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
 from xoptim.precision.lowering import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
 from xoptim.targets.bisect import SECONDS, smallest_failing
@@ -20,6 +22,7 @@ from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.validate.errors import ProviderUnavailable
 from xoptim.validate.report import ValidationReport
+from xoptim.validate.validation import compare
 
 _MOST_CULPRITS: Final = 5
 """Most lowerings that are left out because they change results."""
@@ -200,7 +203,7 @@ class Fit:
             if not found.fitted.steps:
                 found.reports = ()
                 return proof
-            made = self._made(proof, found.fitted.model)
+            made = self._made(proof, found.fitted)
             found.reports = made.reports
             wrong = any(report.status == "different" for report in made.reports)
             if not wrong or len(found.left_out) >= _MOST_CULPRITS:
@@ -208,17 +211,24 @@ class Fit:
             found.left_out.append(found.fitted.steps[0].pattern)
             self._discard(made)
 
-    def _made(self, proof: Proof, model: onnx.ModelProto) -> Proof:
+    def _made(self, proof: Proof, fitted: Fitted) -> Proof:
         """The fitted model, compared with the optimized one on the processor."""
         options = OptimizationOptions(
             patterns=None, remove_unused=False, remove_identity=False, constant_folding=False, merge=False
         )
         how = replace(self._how, whole=False, each=False, on_loaded=lambda _: None)
-        made = prove(Source(model, proof.base_dir), options, how)
+        made = prove(Source(fitted.model, proof.base_dir), options, how)
         if self._how.whole:
             self._how.on_step("validating the lowered model")
-            checks = replace(self._how.checks, providers=("cpu",), original_dir=proof.base_dir)
-            made.reports = compare_each_provider(proof.proto, made, checks)
+            known = installed_patterns()
+            checks = replace(
+                self._how.checks,
+                providers=("cpu",),
+                exactness=weakest(known[each.pattern].exactness for each in fitted.steps if each.pattern in known),
+                original_dir=proof.base_dir,
+                optimized_dir=made.base_dir,
+            )
+            made.reports = [compare(proof.proto, made.proto, checks)]
         return made
 
     def _discard(self, proof: Proof) -> None:
@@ -228,7 +238,7 @@ class Fit:
     def _verified(self, given: Source, optimized: Proof, proof: Proof, found: FittingOutcome) -> Proof:
         """The result, compared with the original on the target.
 
-        An operator that the target computes wrongly is lowered as one that it does not take.
+        An operator that the target computes wrongly, or at which it fails, is lowered as one that it does not take.
         """
         original, checks = located(given, self._how.checks)
         while True:
@@ -242,7 +252,7 @@ class Fit:
                 software_device=self._how.checks.software_device,
             )
             key = _key(check.operator)
-            if check.status != "different" or not check.operator or key in self._distrusted:
+            if check.ok or not check.operator or key in self._distrusted:
                 return proof
             self._distrusted.add(key)
             if key not in lowerings(found.left_out):
