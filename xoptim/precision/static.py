@@ -62,6 +62,11 @@ _MATRIX: Final = 2
 _OPERANDS: Final = 2
 _MOST_STEPS: Final = 127
 _LARGE_BYTES: Final = 2**31
+_AS_IT_IS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("patterns", "opset")),
+    **dict.fromkeys(("remove_identity", "constant_folding", "merge"), False),
+}
+"""Options of an optimization that changes nothing."""
 _TOO_LARGE: Final = "static integers are written for models with less than 2 GB of weights"
 
 
@@ -114,7 +119,7 @@ def static_int8(
     found = search.run()
     if found is None:
         return Lowered(proof, (), precision, samples=samples, reason=search.reason)
-    plain = replace(options, patterns=None, opset=None, remove_identity=False, constant_folding=False, merge=False)
+    plain = replace(options, **_AS_IT_IS)
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
     made = prove(Source(found.model), plain, alone)
     return Lowered(

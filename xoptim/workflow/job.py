@@ -95,6 +95,8 @@ class Job:
         if self._precision is None and self._target is not None and self._target.needs.prefers_float16:
             self._precision = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
 
+        self._is_static = _is_static(self._precision, self._target)
+
     def run(self) -> Outcome:
         """Take the steps.
 
@@ -213,13 +215,6 @@ class Job:
         outcome.proof = outcome.lowered.proof
         self._fit_once(source, outcome)
 
-    @property
-    def _is_static(self) -> bool:
-        """Whether the target takes integers in ranges that samples determine."""
-        if self._precision is None or self._precision.scheme != "int8":
-            return False
-        return self._target is not None and self._target.needs.static_int8
-
     def _fit_once(self, source: Given, outcome: Outcome) -> None:
         assert self._target is not None
         options = self._options.fitting
@@ -287,6 +282,13 @@ def _target_of(options: OptimizationOptions) -> Target | None:
     """The target that a result is fitted to, ``None`` for onnxruntime on the processor."""
     found = named(options.target) if options.target else None
     return None if found is None or found.name == "cpu" else found
+
+
+def _is_static(precision: PrecisionOptions | None, target: Target | None) -> bool:
+    """Whether the target takes integers in ranges that samples determine, and they are asked for."""
+    if precision is None or precision.scheme != "int8":
+        return False
+    return target is not None and target.needs.static_int8
 
 
 def for_target(options: OptimizationOptions, target: Target) -> OptimizationOptions:
