@@ -144,8 +144,8 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
         def run(self, source: Source, proof: Proof) -> tuple[Proof, FittingOutcome]:
             kinds = {tensor.data_type for tensor in proof.proto.graph.initializer}
             tried.append(kinds & {TensorProto.UINT8, TensorProto.UINT16})
-            status = "different" if TensorProto.UINT8 in kinds else "equal"
-            return proof, FittingOutcome(self._target, check=TargetCheck("qnn", status))
+            wrong, right = TargetCheck("qnn", "different"), TargetCheck("qnn", "equal")
+            return proof, FittingOutcome(self._target, check=wrong if TensorProto.UINT8 in kinds else right)
 
     monkeypatch.setattr("xoptim.workflow.job.Fit", Fitting)
     precision = PrecisionOptions(scheme="int8", tolerance=0.5)

@@ -116,8 +116,7 @@ def static_int8(
     name_nodes(model)
     with_small_masks(model)
     search = _Search(proof, model, samples, how, precision, further, widths)
-    found = search.run()
-    if found is None:
+    if (found := search.run()) is None:
         return Lowered(proof, (), precision, samples=samples, reason=search.reason)
     plain = replace(options, **_AS_IT_IS)
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
