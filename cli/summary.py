@@ -294,7 +294,8 @@ def precision_lines(lowered: Lowered) -> Iterator[str]:
     if lowered.inner:
         yield f"            {lowered.inner}"
     yield from _left(lowered)
-    floats = lowered.proof.builder.count_types().get("Conv", 0) if lowered.options.scheme == "int8" else 0
+    is_dynamic = lowered.options.scheme == "int8" and not lowered.choice
+    floats = lowered.proof.builder.count_types().get("Conv", 0) if is_dynamic else 0
     if lowered.samples.are_random and floats:
         yield f"            {floats} Conv in floats: only samples tell the ranges of what they read"
     if lowered.samples.are_random:

@@ -1,15 +1,16 @@
 """The search for lowerings, with answers that are made up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import onnx
 
+from tests.plugged import needs
 from tests.support import parse, run, types
 from xoptim import resolve
 from xoptim.facts.protos import every_node
-from xoptim.targets import PlacedNode, Placement, named
+from xoptim.targets import PlacedNode, Placement, named, place, smallest_failing
 from xoptim.targets.fitting import MOST_QUESTIONS, Find, fit, lowered_by, lowerings, name_nodes, unfit_for
 
 GELU = "agraph (float[n,4] x, float[4,4] w) => (float[n,4] y) { t = MatMul(x, w) y = Gelu(t) }"
@@ -218,3 +219,21 @@ def test_patterns_that_are_left_out_for_a_target() -> None:
     assert unfit_for(chosen, named("cpu")) == unfit_for(other, named("webgpu")) == ""
     hindered = replace(named("webgpu"), families=(other.family(),))
     assert unfit_for(other, hindered) == f"patterns of the family {other.family()} hinder there"
+
+
+@needs("qnn")
+def test_a_mask_that_qnn_does_not_compile() -> None:
+    text = (
+        "agraph (int64[1,64] m) => (float16[1,64] y) <float one = {1}, float16 k = {60416}> "
+        "{ a = Cast <to = 1> (m) b = Sub(one, a) c = Cast <to = 9> (b) d = Cast <to = 10> (b) y = Where(c, k, d) }"
+    )
+    target = named("qnn")
+
+    def find(model: onnx.ModelProto, whole: Placement, seconds: float) -> Sequence[str]:
+        part = smallest_failing(model, target, seconds=seconds, whole=whole)
+        assert part is not None
+        return part.nodes
+
+    found = fit(parse(text, opset=18), lambda model: place(model, target), find=find)
+    assert (found.before.compiles, found.after.compiles, found.after.partitions) == (False, True, 1)
+    assert [step.pattern for step in found.steps] == ["LowerToFloat16"]

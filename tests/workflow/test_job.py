@@ -7,6 +7,7 @@ from typing import Any
 
 import onnx
 import pytest
+from onnx import TensorProto
 
 import xoptim
 from tests.optimizing.test_proof import WrongReluPattern
@@ -16,7 +17,10 @@ from xoptim.bench import BenchOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions
+from xoptim.targets import Target
+from xoptim.targets.verifying import TargetCheck
 from xoptim.validate.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
+from xoptim.workflow.fitting import FittingOptions, FittingOutcome
 from xoptim.workflow.job import Job, JobOptions
 from xoptim.workflow.page import Page
 
@@ -124,6 +128,34 @@ def test_the_api_and_the_job_quantize_alike() -> None:
     assert "quantizing" in outcome.times
     found = xoptim.optimize(parse(MATMUL), precision=precision, verify=True)
     assert found.SerializeToString() == outcome.proof.proto.SerializeToString()
+
+
+def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results of 8 bits are wrong there, and the optimized model is quantized again."""
+    tried: list[set[int]] = []
+
+    class Fitting:
+        """A target on which results of 8 bits are wrong."""
+
+        def __init__(self, target: Target, options: FittingOptions, how: ProofOptions) -> None:
+            assert (options.tolerance, len(options.feeds)) == (0.5, 4)
+            self._target = target
+
+        def run(self, source: Source, proof: Proof) -> tuple[Proof, FittingOutcome]:
+            kinds = {tensor.data_type for tensor in proof.proto.graph.initializer}
+            tried.append(kinds & {TensorProto.UINT8, TensorProto.UINT16})
+            wrong, right = TargetCheck("qnn", "different"), TargetCheck("qnn", "equal")
+            return proof, FittingOutcome(self._target, check=wrong if TensorProto.UINT8 in kinds else right)
+
+    monkeypatch.setattr("xoptim.workflow.job.Fit", Fitting)
+    precision = PrecisionOptions(scheme="int8", tolerance=0.5)
+    optimization = OptimizationOptions(target="qnn")
+    model = parse(MATMUL.replace("[n,64]", "[2,64]"))
+    outcome = Job(Source(model), JobOptions(precision=precision, optimization=optimization)).run()
+    assert tried == [{TensorProto.UINT8}, {TensorProto.UINT16}]
+    assert outcome.refusal is None
+    assert outcome.lowered is not None
+    assert "results of 16 bits" in outcome.lowered.summary()
 
 
 def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:

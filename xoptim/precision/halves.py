@@ -70,7 +70,7 @@ def best_in_halves(
     observed = _observed(model, folder, found, [samples.feeds[place] for place in samples.to_choose], settings)
     _, found = round_products(model, folder, patterns, None, KERNELS, observed)
     nodes = [node for node in model.graph.node if first_result(node) in found]
-    chosen = {str(first_result(node)) for node in nodes} if precision.everywhere else region(model, nodes, work)
+    chosen = {*map(first_result, nodes)} if precision.everywhere else region(model, nodes, work)
     inner, no_weights = inner_work(model, found, work), Weights(model, folder, ())
     if not chosen:
         raise NothingToQuantizeError(inner or _NOTHING)

@@ -45,6 +45,8 @@ class Lowered:
         inner: which operators of subgraphs stay as they are, and why.
         in_halves: whether operators compute in 16 bits.
         prepared: the proofs of what was done before anything was rounded.
+        choice: what was quantized, in a few words, where products were not chosen one by one.
+        floats: the optimized model, where it may be quantized again with more bits.
     """
 
     proof: Proof
@@ -59,6 +61,8 @@ class Lowered:
     inner: str = ""
     in_halves: bool = False
     prepared: Sequence[Proof] = ()
+    choice: str = ""
+    floats: Proof | None = None
 
     @property
     def computed(self) -> str:
@@ -99,7 +103,7 @@ class Lowered:
         """The choice and its error, in one line."""
         if self.reason:
             return f"{self.options.scheme}: nothing is quantized, the float32 model is the result: {self.reason}"
-        counts = [*self._operators(), *self._constants()]
+        counts = [self.choice] if self.choice else [*self._operators(), *self._constants()]
         return (
             f"{self.options.scheme}: {', '.join(counts)}, error {self.error:.2%} of at most "
             f"{self.options.tolerance:.2%} ({self.options.metric}, {self.samples.summary()})"

@@ -15,6 +15,7 @@ TARGET: Final = Target(
         standard_operators=True,
         prefers_float16=True,
         compiles_parts=True,
+        static_int8=True,
     ),
     tolerance=FLOAT16_ERROR,
 )

@@ -26,6 +26,8 @@ class Needs:
         missing_types: element types with which it does not compute.
         compiles_parts: whether it compiles parts of a graph, and does not run one node after the
             other.
+        static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
+            samples determine.
     """
 
     static_shapes: bool = False
@@ -35,6 +37,7 @@ class Needs:
     prefers_float16: bool = False
     missing_types: frozenset[int] = frozenset()
     compiles_parts: bool = False
+    static_int8: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ def verify_on_target(
     base_dir: Path | None = None,
     *,
     software_device: bool = False,
+    feeds: Sequence[Mapping[str, Value]] = (),
 ) -> TargetCheck:
     """Run the original on the processor and the result on the target, and compare.
 
@@ -103,9 +104,15 @@ def verify_on_target(
         checks: values, seed and limits; ``original_dir`` is the folder of the original's external data.
         base_dir: folder of the external data of the result.
         software_device: whether a provider without a device may compute on the processor.
+        feeds: values of the inputs, one dictionary for each run, in place of random ones.
     """
     began = perf_counter()
-    found = _verified(original, result, target, checks, base_dir, software_device=software_device)
+    here = replace(checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2))
+    given = [replace(here, feeds=each, test_data=None, assignments=1) for each in feeds]
+    # For values that the caller chose, the tolerance is the caller's.
+    tolerance = target.tolerance if feeds else tolerance_of(target, result)
+    judged = replace(target, tolerance=tolerance)
+    found = _verified(original, result, judged, given or [here], base_dir, software_device=software_device)
     return replace(found, seconds=perf_counter() - began)
 
 
@@ -113,29 +120,31 @@ def _verified(
     original: ModelLike,
     result: onnx.ModelProto,
     target: Target,
-    checks: ValidationOptions,
+    checks: Sequence[ValidationOptions],
     base_dir: Path | None,
     *,
     software_device: bool,
 ) -> TargetCheck:
-    tolerance = tolerance_of(target, result)
-    here = replace(checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2))
+    here = checks[0]
+    tolerance = target.tolerance
     try:
-        reference = run_reference(original, here)
+        references = [run_reference(original, each) for each in checks]
     except (LoadError, FeedError, RunError, ModelError) as error:
         return TargetCheck(target.name, "not verified", f"the original does not run here: {error}")
-    there = replace(checks.settings, providers=(target.provider,), software_device=software_device, isolated=True)
+    reference = references[0]
+    runs = [run for each in references for run in each.runs]
+    there = replace(here.settings, providers=(target.provider,), software_device=software_device, isolated=True)
     names = [port.name for port in reference.outputs]
     worst = 0.0
     try:
         session = Session(result, there, base_dir=base_dir)
         ports = [port.name for port in session.outputs]
-        for run in reference.runs:
+        for run in runs:
             results = session.run(run.feeds)
             largest, output = _largest(names, run.results, results, tolerance)
             if largest > tolerance or ports != names:
                 reason = f"output {output!r} differs by {largest:.2g} of its largest number, more than {tolerance:.2g}"
-                check = TargetCheck(target.name, "different", reason, largest, tolerance, len(reference.runs))
+                check = TargetCheck(target.name, "different", reason, largest, tolerance, len(runs))
                 node = _first_difference(result, there, run.feeds, base_dir, tolerance)
                 return (
                     check
@@ -146,7 +155,7 @@ def _verified(
     except (LoadError, RunError, FeedError, ProviderUnavailable) as error:
         check = TargetCheck(target.name, "not verified", f"the result does not run there: {error}")
         return _with_failing_node(check, result, str(error))
-    return TargetCheck(target.name, "equal", "", worst, tolerance, len(reference.runs))
+    return TargetCheck(target.name, "equal", "", worst, tolerance, len(runs))
 
 
 def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -> TargetCheck:

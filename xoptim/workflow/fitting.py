@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.validate.errors import ProviderUnavailable
 from xoptim.validate.report import ValidationReport
+from xoptim.validate.session import Value
 from xoptim.validate.validation import compare
 
 _MOST_CULPRITS: Final = 5
@@ -35,10 +36,14 @@ class FittingOptions:
     Attributes:
         seconds: for the search.
         verifies: whether the result is run on the target and compared with the original.
+        tolerance: the error that is allowed there, ``None`` for the one of its arithmetic.
+        feeds: the values of the inputs to compare on; random ones where there are none.
     """
 
     seconds: float = LONGEST
     verifies: bool = True
+    tolerance: float | None = None
+    feeds: Sequence[Mapping[str, Value]] = ()
 
 
 @dataclass(slots=True)
@@ -235,6 +240,12 @@ class Fit:
         if self._how.draft is not None:
             self._how.draft.discard(proof.proto)
 
+    @property
+    def _judged(self) -> Target:
+        """The target with the tolerance of the options."""
+        tolerance = self._options.tolerance
+        return self._target if tolerance is None else replace(self._target, tolerance=tolerance)
+
     def _verified(self, given: Source, optimized: Proof, proof: Proof, found: FittingOutcome) -> Proof:
         """The result, compared with the original on the target.
 
@@ -246,10 +257,11 @@ class Fit:
             check = found.check = verify_on_target(
                 original,
                 proof.proto,
-                self._target,
+                self._judged,
                 checks,
                 proof.base_dir,
                 software_device=self._how.checks.software_device,
+                feeds=self._options.feeds,
             )
             key = _key(check.operator)
             if check.ok or not check.operator or key in self._distrusted:

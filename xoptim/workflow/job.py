@@ -23,6 +23,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
 from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.static import WIDTHS, static_int8
 from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
 from xoptim.targets import Target, named
@@ -96,6 +97,8 @@ class Job:
         if self._precision is None and self._target is not None and self._target.needs.prefers_float16:
             self._precision = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
 
+        self._is_static = _is_static(self._precision, self._target)
+
     def run(self) -> Outcome:
         """Take the steps.
 
@@ -126,7 +129,7 @@ class Job:
         if self._precision is not None:
             yield "quantizing", lambda: self._quantize(options, outcome)
         if self._target is not None:
-            yield f"fitting to {self._target.name}", lambda: self._fit(source, outcome)
+            yield f"fitting to {self._target.name}", lambda: self._fit(source, options, outcome)
         if chosen.keep_if_faster is not None:
             yield "comparing times", lambda: self._keep_if_faster(source, options, outcome)
         if chosen.benchmark is not None:
@@ -197,15 +200,35 @@ class Job:
 
     def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._precision is not None
-        outcome.lowered = lower(outcome.proof, options, self._how, self._precision)
+        quantize = static_int8 if self._is_static else lower
+        outcome.lowered = quantize(outcome.proof, options, self._how, self._precision)
         outcome.proof = outcome.lowered.proof
 
-    def _fit(self, source: Given, outcome: Outcome) -> None:
+    def _fit(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
+        """Fit the result to its target, with integers of more bits where it is not right there."""
+        floats = None if outcome.lowered is None else outcome.lowered.floats
+        self._fit_once(source, outcome)
+        is_wrong = outcome.fitting is not None and bool(outcome.fitting.difference)
+        if not self._is_static or not is_wrong or floats is None:
+            return
+        assert self._precision is not None
+        if self._how.draft is not None:
+            self._how.draft.discard(outcome.proof.proto)
+        outcome.lowered = static_int8(floats, options, self._how, self._precision, WIDTHS[1:])
+        outcome.proof = outcome.lowered.proof
+        self._fit_once(source, outcome)
+
+    def _fit_once(self, source: Given, outcome: Outcome) -> None:
         assert self._target is not None
         options = self._options.fitting
         how = self._how
         outcome.is_verified_there = how.whole
-        fit = Fit(self._target, replace(options, verifies=options.verifies and how.whole), how)
+        options = replace(options, verifies=options.verifies and how.whole)
+        if self._is_static and outcome.lowered is not None:
+            lowered = outcome.lowered
+            tolerance = lowered.options.tolerance
+            options = replace(options, tolerance=tolerance, feeds=lowered.samples.feeds)
+        fit = Fit(self._target, options, how)
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
 
     def _keep_if_faster(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
@@ -260,6 +283,13 @@ def _target_of(options: OptimizationOptions) -> Target | None:
     """The target that a result is fitted to, ``None`` for onnxruntime on the processor."""
     found = named(options.target) if options.target else None
     return None if found is None or found.name == "cpu" else found
+
+
+def _is_static(precision: PrecisionOptions | None, target: Target | None) -> bool:
+    """Whether the target takes integers in ranges that samples determine, and they are asked for."""
+    if precision is None or precision.scheme != "int8":
+        return False
+    return target is not None and target.needs.static_int8
 
 
 def for_target(options: OptimizationOptions, target: Target, model: onnx.ModelProto) -> OptimizationOptions:

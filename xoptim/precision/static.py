@@ -1,0 +1,464 @@
+"""Static integers: ranges that samples determine, and pairs of Q and DQ around all operators."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from xoptim.engine.options import OptimizationOptions
+from xoptim.facts.lazy import lazy_module
+from xoptim.graph.sources import Source
+from xoptim.match.rounding import MASK, Range
+from xoptim.optimizing.proof import Proof, ProofOptions, prove
+from xoptim.precision.attempts import allowance
+from xoptim.precision.lowering import Lowered, joined
+from xoptim.precision.measuring import raised
+from xoptim.precision.metrics import METRICS
+from xoptim.precision.options import PrecisionOptions
+from xoptim.precision.products import rewritten
+from xoptim.precision.samples import Samples, samples_for
+from xoptim.precision.trial import Trial
+from xoptim.precision.values import Probe, Ranges
+from xoptim.preparation.ports import names_apart
+from xoptim.targets.fitting import name_nodes
+from xoptim.validate.errors import LoadError, NothingToQuantizeError, RunError
+from xoptim.validate.protos import tensor_array
+from xoptim.validate.session import SessionSettings, Value
+
+quantization = lazy_module("onnxruntime.quantization")
+qnn = lazy_module("onnxruntime.quantization.execution_providers.qnn")
+
+OPSET: Final = 21
+"""The first operator set with Q and DQ of 16 bits."""
+WIDTHS: Final = (8, 16)
+"""Bits of the results of operators, fewest first; weights have 8."""
+_MOST_ROUNDS: Final = 6
+"""Most times that weights of products are split."""
+_FURTHER: Final = 2
+"""How often further random values are drawn."""
+_APART: Final = 1000
+"""Seeds are so far apart, as each run has the next one."""
+_ROOM: Final = 1.5
+"""Ranges of 16 bits are so much wider than those of samples: steps are small all the same."""
+_BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
+"""Operators to whose results QNN gives a range of its own."""
+_MASKING: Final = ("Add", "Mul", "Sub", "Where")
+_MASKED: Final = 100.0
+"""Takes the place of infinity in masks: the function of Softmax is 0 there, and steps of 16 bits stay small."""
+_WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
+"""Operators whose weights onnxruntime gives one scale a channel by itself."""
+_PRODUCTS: Final = ("MatMul", "Gemm")
+_MATRIX: Final = 2
+_OPERANDS: Final = 2
+_MOST_STEPS: Final = 127
+_LARGE_BYTES: Final = 2**31
+_AS_IT_IS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("patterns", "opset")),
+    **dict.fromkeys(("remove_identity", "constant_folding", "merge"), False),
+}
+"""Options of an optimization that changes nothing."""
+_TOO_LARGE: Final = "static integers are written for models with less than 2 GB of weights"
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A model with integers, and its error on samples."""
+
+    model: onnx.ModelProto
+    bits: int
+    twice: frozenset[str]
+    error: float
+
+
+def static_int8(
+    proof: Proof,
+    options: OptimizationOptions,
+    how: ProofOptions,
+    precision: PrecisionOptions,
+    widths: Sequence[int] = WIDTHS,
+) -> Lowered:
+    """The optimized model with integers from its inputs to its outputs, as compilers of neural processors take it.
+
+    Weights have 8 bits, one scale a channel in convolutions. The results of operators have 8 bits, or 16 where 8 exceed the
+    tolerance. Where 16 do so too, weights of those products that add most to the error are the sum of two constants of 8 bits:
+    onnxruntime rounds weights that are left in floats between Q and DQ to 8 bits, and QNN takes no others.
+
+    Args:
+        proof: the optimized model.
+        options: of its optimization.
+        how: options of the proof.
+        precision: the error allowed, and the values that determine the ranges.
+        widths: bits of results to try, in order.
+
+    Raises:
+        ChoiceError: values do not fit the model.
+        RunError, LoadError, FeedError: the model does not run.
+    """
+    model = _loaded(_folded(proof), proof.base_dir)
+    if model.ByteSize() >= _LARGE_BYTES:
+        return Lowered(proof, (), precision, reason=_TOO_LARGE)
+    how.on_step("looking for values to measure on")
+    try:
+        samples = samples_for(model, None, precision, how.checks)
+    except NothingToQuantizeError as nothing:
+        return Lowered(proof, (), precision, reason=str(nothing))
+    further = _further(model, samples, how, precision)
+    name_nodes(model)
+    with_small_masks(model)
+    search = _Search(proof, model, samples, how, precision, further, widths)
+    if (found := search.run()) is None:
+        return Lowered(proof, (), precision, samples=samples, reason=search.reason)
+    plain = replace(options, **_AS_IT_IS)
+    alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
+    made = prove(Source(found.model), plain, alone)
+    return Lowered(
+        joined(proof, made),
+        (),
+        replace(precision, goal="size"),
+        error=found.error,
+        samples=samples,
+        choice=_described(model, found),
+        floats=proof if found.bits == WIDTHS[0] else None,
+    )
+
+
+def _further(
+    model: onnx.ModelProto, samples: Samples, how: ProofOptions, precision: PrecisionOptions
+) -> list[Mapping[str, Value]]:
+    """More random values, where values are random: the ranges of a few leave out what others reach."""
+    if not samples.are_random or precision.feeds:
+        return []
+    seeds = range(precision.seed + 1, precision.seed + 1 + _FURTHER)
+    drawn = [samples_for(model, None, replace(precision, seed=seed * _APART), how.checks) for seed in seeds]
+    return [feeds for each in drawn for feeds in each.feeds]
+
+
+def _described(model: onnx.ModelProto, found: _Try) -> str:
+    """The choice in a few words."""
+    count = len(model.graph.node)
+    twice = f" ({len(found.twice)} products in two parts, for their error)" if found.twice else ""
+    return f"{count} operators with results of {found.bits} bits and weights of 8{twice}"
+
+
+def _folded(proof: Proof) -> onnx.ModelProto:
+    """A copy of the optimized model in an operator set with Q and DQ of 16 bits, with all weights as constants."""
+    known = proof.builder.model.opsets.get("", 0)
+    folding = OptimizationOptions(patterns=None, opset=OPSET if known < OPSET else None, max_growth=_LARGE_BYTES, merge=False)
+    model = rewritten(Source(proof.proto, proof.base_dir), folding)
+    names_apart(model)
+    return model
+
+
+def _loaded(model: onnx.ModelProto, folder: Path | None) -> onnx.ModelProto:
+    """A model with its external data inside."""
+    for tensor in model.graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor.CopyFrom(numpy_helper.from_array(tensor_array(tensor, folder), tensor.name))
+    return model
+
+
+def with_small_masks(model: onnx.ModelProto) -> None:
+    """Let constants of masks, which mean infinity, be small: a range up to them would leave one step to the other numbers."""
+    readers: dict[str, set[str]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, set()).add(node.op_type)
+    for tensor in model.graph.initializer:
+        if tensor.data_type != onnx.TensorProto.FLOAT or not readers.get(tensor.name, {""}) <= {*_MASKING}:
+            continue
+        numbers = numpy_helper.to_array(tensor)
+        is_masked = np.abs(numbers) >= MASK
+        if is_masked.any():
+            small = np.where(is_masked, np.copysign(np.float32(_MASKED), numbers), numbers)
+            tensor.CopyFrom(numpy_helper.from_array(small.astype(np.float32), tensor.name))
+
+
+class _Search:
+    """Quantizes a model with more and more bits until its error is allowed."""
+
+    def __init__(
+        self,
+        proof: Proof,
+        model: onnx.ModelProto,
+        samples: Samples,
+        how: ProofOptions,
+        precision: PrecisionOptions,
+        further: Sequence[Mapping[str, Value]],
+        widths: Sequence[int],
+    ) -> None:
+        chosen = [samples.feeds[place] for place in samples.to_choose]
+        self._feeds = [*chosen, *further]
+        self._model = model
+        self._widths = widths
+        self._samples = samples
+        self._how = how
+        self._aim = allowance(precision, samples)
+        self._tolerance = precision.tolerance
+        self._calibration = precision.calibration
+        self._settings: SessionSettings = replace(how.checks.settings, level="basic")
+        plain = raised(proof, OPSET)  # with the masks that it has
+        self._trial = Trial(plain, {}, proof.base_dir, samples, precision.metric, self._settings)
+        self._trial.finish()
+        self._known: dict[str, Range] | None = None
+        self.reason = ""
+
+    def run(self) -> _Try | None:
+        """The first model within the tolerance, ``None`` where there is none."""
+        found: _Try | None = None
+        for bits in self._widths:
+            self._how.on_step(f"quantizing to {bits} bits")
+            found = self._tried(bits, frozenset())
+            if found is not None and found.error <= self._aim:
+                return found
+        for step in range(_MOST_ROUNDS):
+            if found is None:
+                break
+            self._how.on_step("splitting weights")
+            twice = self._worst(found, 2**step)
+            if twice == found.twice:
+                break
+            found = self._tried(found.bits, twice)
+            if found is not None and found.error <= self._aim:
+                return found
+        if found is not None:
+            error, tolerance = f"{found.error:.2%}", f"{self._tolerance:.2%}"
+            self.reason = f"static integers of {found.bits} bits err by {error}, more than {tolerance}"
+        return None
+
+    def _tried(self, bits: int, twice: frozenset[str]) -> _Try | None:
+        try:
+            model = self._quantized(bits, twice)
+            return _Try(model, bits, twice, self._trial.error_of(model, None))
+        except (LoadError, RunError, ValueError, RuntimeError, KeyError) as error:
+            self.reason = f"onnxruntime does not quantize the model: {str(error).splitlines()[0]}"
+            return None
+
+    def _quantized(self, bits: int, twice: frozenset[str], *, keeps_activations: bool = False) -> onnx.ModelProto:
+        ranges = self._ranges() if bits == WIDTHS[1] else {}
+        return quantized(
+            self._model,
+            self._feeds,
+            bits,
+            twice,
+            self._calibration,
+            ranges,
+            keeps_activations=keeps_activations,
+        )
+
+    def _ranges(self) -> dict[str, Range]:
+        """The ranges of inputs, and of the results of operators, on samples."""
+        if self._known is None:
+            bounded = {name for node in self._model.graph.node if node.op_type in _BOUNDED for name in node.output}
+            names = {name for node in self._model.graph.node for name in node.output if name} - bounded
+            probe, ranges = Probe(self._model, None, names, self._settings), Ranges("minmax")
+            for feeds in self._feeds:
+                results = {name: value for name, value in probe.run(feeds).items() if name in names}
+                ranges.add({**feeds, **results})
+            self._known = ranges.found()
+        return self._known
+
+    def _worst(self, found: _Try, count: int) -> frozenset[str]:
+        """The products of two parts, and some more: those whose results err most beyond what they read."""
+        whole = self._quantized(found.bits, found.twice, keeps_activations=True)
+        names = {name for node in self._model.graph.node for name in node.output if name}
+        kept = {name for node in whole.graph.node for name in node.output} & names
+        feeds = self._samples.feeds[0]
+        plain = Probe(self._model, None, kept, self._settings).run(feeds)
+        rounded = Probe(whole, None, kept, self._settings).run(feeds)
+        errors = {name: _error(plain[name], rounded[name]) for name in kept}
+        stored = {tensor.name: tensor for tensor in self._model.graph.initializer}
+        growth: dict[str, float] = {}
+        for node in self._model.graph.node:
+            before = max((errors.get(name, 0.0) for name in node.input), default=0.0)
+            after = max((errors.get(name, 0.0) for name in node.output), default=0.0)
+            if node.name not in found.twice and _weights(node, stored) is not None:
+                growth[node.name] = after - before
+        worst = sorted(growth, key=lambda name: (-growth[name], name))
+        return found.twice | frozenset(worst[:count])
+
+
+def _error(expected: Value, actual: Value) -> float:
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray) or expected.dtype != np.float32:
+        return 0.0
+    if expected.shape != actual.shape or not np.isfinite(expected).all():
+        return 0.0
+    return METRICS["rms"](expected.astype(np.float64), actual.astype(np.float64))
+
+
+def quantized(
+    model: onnx.ModelProto,
+    feeds: Sequence[Mapping[str, Value]],
+    bits: int,
+    twice: Collection[str] = (),
+    calibration: str = "minmax",
+    ranges: Mapping[str, Range] = MappingProxyType({}),
+    *,
+    keeps_activations: bool = False,
+) -> onnx.ModelProto:
+    """A model with Q and DQ around its operators, with the ranges of some values.
+
+    Args:
+        model: in an operator set of `OPSET` or newer, its weights inside; left unchanged.
+        feeds: the values of the inputs.
+        bits: of the results of operators, 8 or 16.
+        twice: names of products whose weights are the sum of two constants of 8 bits.
+        calibration: how ranges are found, see `PrecisionOptions`.
+        ranges: of results, by name, in place of those that are found.
+        keeps_activations: whether a Relu stays that only cuts a range.
+    """
+    types = quantization.QuantType
+    methods = quantization.CalibrationMethod
+    method = {"minmax": methods.MinMax, "percentile": methods.Percentile, "entropy": methods.Entropy}
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    ranges = {**ranges, **_split(copy, twice, ranges)}
+    with _quiet(), tempfile.TemporaryDirectory(prefix="xopt-") as folder:
+        config = qnn.get_qnn_qdq_config(
+            copy,
+            _Reader(feeds),
+            calibrate_method=method[calibration],
+            activation_type=types.QUInt8 if bits == WIDTHS[0] else types.QUInt16,
+            weight_type=types.QInt8,
+            per_channel=True,
+            init_overrides={**_wide(ranges), **_overrides(copy, bits)},
+            keep_removable_activations=keeps_activations,
+        )
+        path = Path(folder) / "quantized.onnx"
+        quantization.quantize(copy, str(path), config)
+        return onnx.load(path)
+
+
+def _weights(node: onnx.NodeProto, stored: Mapping[str, onnx.TensorProto]) -> tuple[str, int] | None:
+    """The constant weights of a product, and the axis along which each place has a scale; ``None`` without any."""
+    if len(node.input) < _OPERANDS or node.input[1] not in stored:
+        return None
+    name = node.input[1]
+    if node.op_type == "Conv":
+        return name, 0
+    if node.op_type in _PRODUCTS and len(stored[name].dims) == _MATRIX:
+        return name, 0 if _is_turned(node) else 1
+    return None
+
+
+def _split(model: onnx.ModelProto, twice: Collection[str], ranges: Mapping[str, Range]) -> dict[str, Range]:
+    """Write products as sums of two, with weights of 8 bits and what these leave; returns the ranges of the new results."""
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    found: dict[str, Range] = {}
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        where = _weights(node, stored) if node.name in twice else None
+        if where is None:
+            nodes.append(node)
+            continue
+        name, axis = where
+        result = node.output[0]
+        numbers = numpy_helper.to_array(stored[name])
+        first = _of_8_bits(numbers, axis)
+        parts = {"first": first, "second": numbers - first}
+        for part, values in parts.items():
+            weights = f"{result}_{part}_weights"
+            model.graph.initializer.append(numpy_helper.from_array(values, weights))
+            operands = [node.input[0], weights, *(node.input[2:] if part == "first" else ())]
+            product = onnx.helper.make_node(node.op_type, operands, [f"{result}_{part}"], f"{node.name}_{part}")
+            product.attribute.extend(node.attribute)
+            nodes.append(product)
+        operands = [f"{result}_{part}" for part in parts]
+        nodes.append(onnx.helper.make_node("Add", operands, [result], node.name))
+        if result in ranges:
+            found[operands[0]] = ranges[result]
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return found
+
+
+def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
+    """Weights rounded to 8 bits, with one scale for each place of an axis."""
+    others = tuple(each for each in range(numbers.ndim) if each != axis)
+    scales = np.abs(numbers).max(axis=others, keepdims=True) / _MOST_STEPS
+    scales = np.where(scales == 0, 1, scales)
+    rounded: np.ndarray = (np.round(numbers / scales) * scales).astype(np.float32)
+    return rounded
+
+
+def _wide(ranges: Mapping[str, Range]) -> dict[str, list[dict[str, Any]]]:
+    """The ranges of results, with room for numbers that samples do not show."""
+    return {
+        name: [{"rmin": np.float32(_ROOM * min(low, 0.0)), "rmax": np.float32(_ROOM * max(high, 0.0))}]
+        for name, (low, high) in ranges.items()
+        if low < high
+    }
+
+
+def _overrides(model: onnx.ModelProto, bits: int) -> dict[str, list[dict[str, Any]]]:
+    """The types of constants, by name.
+
+    Matrices have one scale a column, and 8 bits. Other constants, such as tables, have the bits of the results. QNN takes
+    scales of LayerNormalization as positive integers of 8 bits only.
+    """
+    types = quantization.QuantType
+    found: dict[str, list[dict[str, Any]]] = {}
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
+    for node in model.graph.node:
+        for place, name in enumerate(node.input):
+            if name not in tensors or node.op_type in _WITH_WEIGHTS:
+                continue
+            if node.op_type == "LayerNormalization":
+                if place == 1:
+                    found[name] = [{"quant_type": types.QUInt8, "symmetric": False}]
+                continue
+            weights = _weights(node, tensors)
+            if weights is not None and place == 1:
+                found[name] = [{"quant_type": types.QInt8, "axis": weights[1], "symmetric": True}]
+            elif bits == WIDTHS[1] and node.op_type != "Gemm":
+                found.setdefault(name, [{"quant_type": types.QUInt16}])
+    return found
+
+
+def _is_turned(node: onnx.NodeProto) -> bool:
+    """Whether a Gemm reads its weights turned."""
+    return any(each.name == "transB" and each.i for each in node.attribute)
+
+
+class _Reader:
+    """Values of the inputs, as the calibration of onnxruntime reads them, one after the other."""
+
+    def __init__(self, feeds: Sequence[Mapping[str, Value]]) -> None:
+        self._feeds = feeds
+        self._left = iter(feeds)
+
+    def get_next(self) -> dict[str, Value] | None:
+        """The values of the next run, ``None`` at the end."""
+        found = next(self._left, None)
+        return None if found is None else dict(found)
+
+    def __iter__(self) -> Iterator[Mapping[str, Value]]:
+        return iter(self._feeds)
+
+    def rewind(self) -> None:
+        """Begin again."""
+        self._left = iter(self._feeds)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the messages of onnxruntime's quantization, which go to the root of all logs and set it up."""
+    root = logging.getLogger()
+    handler, disabled = logging.NullHandler(), root.manager.disable
+    root.addHandler(handler)
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.removeHandler(handler)
