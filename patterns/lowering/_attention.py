@@ -106,7 +106,7 @@ def hiding(g: PatternRewriter, added: str, dtype: int) -> Masked:
 
 
 def is_safe_mask(g: GraphView, mask: str) -> bool:
-    """Whether a mask is constant, and hides no row as a whole."""
+    """Whether a mask is constant, and hides no row completely."""
     array = g.get_computed_constant(mask) if mask else None
     if array is None or not array.size:
         return not mask

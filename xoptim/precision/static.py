@@ -56,7 +56,7 @@ _MASKING: Final = ("Add", "Mul", "Sub", "Where")
 _MASKED: Final = 100.0
 """Takes the place of infinity in masks: the function of Softmax is 0 there, and steps of 16 bits stay small."""
 _WITH_WEIGHTS: Final = ("Conv", "ConvTranspose")
-"""Operators whose weights onnxruntime gives one scale a channel by itself."""
+"""Operators for whose weights onnxruntime makes one scale a channel."""
 _PRODUCTS: Final = ("MatMul", "Gemm")
 _MATRIX: Final = 2
 _OPERANDS: Final = 2

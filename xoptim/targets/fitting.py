@@ -258,7 +258,7 @@ class _Search:
             if not harmful:
                 return lowered, after
             self._rejected |= {(key, name) for key, name in applied if name in harmful}
-            # What does no good by itself may still help others.
+            # What does no good alone may still help others.
             other = None if self._is_over() else self._tried(before, self._choice(before.left))
             return (lowered, after) if other is None or after.cost < other[1].cost else other
         if len(applied) == 1:
