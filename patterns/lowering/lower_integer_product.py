@@ -91,6 +91,8 @@ class LowerMatMulIntegerPattern(_LowerIntegerProduct):
 class LowerMatMulIntegerToFloatPattern(_LowerIntegerProduct):
     """com.microsoft.MatMulIntegerToFloat(a, b, s, t, u, v, c) → MatMul(DequantizeLinear(a), DequantizeLinear(b)) + c"""
 
+    exactness = "finite"  # an infinite scale times 0 is not a number
+
     def match_pattern(
         self, g: PatternBuilder, a: Symbol, b: Symbol, s: Symbol, t: Symbol, za: Optional, zb: Optional, bias: Optional
     ) -> Symbol:

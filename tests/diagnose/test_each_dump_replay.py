@@ -42,11 +42,22 @@ def test_all_rewrites_of_random_graphs_are_equal(tmp_path: Path, seed: int) -> N
     assert [(each.name, each.reason) for each in found if each.status != "equal"] == []
 
 
+UNRUN = "Could not find an implementation"
+REASONS = {
+    "ConcatEmpty": "finite",
+    "LowerMatMulNBits": "with onnxruntime's own optimizations",
+    "LowerGroupNormalization": "in 64-bit floats",
+}
+"""The result of ConcatEmpty is empty whatever is fed; onnxruntime rounds the other operand of dequantized weights, and computes
+the variance of GroupNormalization as a difference of squares, which loses digits in 64 bits as well."""
+
+
 @in_parts("part", 8)
 def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, part: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     known = list(installed_patterns().values())[part::8]
-    patterns = [cls for cls in known if cls.examples and not issubclass(cls, RangedPattern)]
+    # How much integers of 8 bits err is not a matter of rounding.
+    patterns = [c for c in known if c.examples and not issubclass(c, RangedPattern) and c.exactness != "approximate"]
     for cls in patterns:
         example = cls.examples[0]
         provider = cls.providers[0] if cls.providers else "cpu"
@@ -55,11 +66,7 @@ def test_all_rewrites_of_the_examples_are_equal(tmp_path: Path, part: int, caplo
     names = {cls.name() for cls in patterns if issubclass(cls, PatternOptimization)}
     assert len({each.pattern for each in found}) > 0.9 * len(names)
     wrong = [(each.name, each.status, each.reason) for each in found if each.status != "equal"]
-    # The result of ConcatEmpty is empty whatever is fed.
-    reasons = {
-        name: ("finite" if name.endswith("_ConcatEmpty") else "Could not find an implementation") for name, _, _ in wrong
-    }
-    assert all(reasons[name] in reason for name, _, reason in wrong), wrong
+    assert all(REASONS.get(each.rpartition("_")[2], UNRUN) in reason for each, _, reason in wrong), wrong
 
 
 def test_a_wrong_rewrite_is_noticed(tmp_path: Path) -> None:

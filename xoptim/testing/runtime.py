@@ -21,8 +21,8 @@ Fed = TypeVar("Fed", bound=Mapping[str, Any])
 _Question: TypeAlias = "tuple[list[int], bytes | None, list[dict[str, Value]]]"
 """Numbers of models; the model to load under the first of them, or the feeds to run them on."""
 _SETTINGS = SessionSettings(threads=1, arena=False)
-_LONGEST = 8.0
-"""Seconds of processor time after which a run counts as a crash, ten times what the largest model of the tests takes.
+_LONGEST = 4.0
+"""Seconds of processor time after which a run counts as a crash, several times what the largest model of the tests takes.
 
 Some kernels never end on a window without elements.
 """

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper, parser
 
-from xoptim.facts.protos import every_node, inner_graphs, is_external, standard_domain
+from xoptim.facts.protos import every_node, inner_graphs, is_external, replace_items, standard_domain
 from xoptim.validate.double_conv import conv_function, is_conv, window_of
 from xoptim.validate.protos import Located, large_tensors, light_copy, tensor_array
 
@@ -217,6 +217,9 @@ def _widen_node(node: NodeProto, narrow: int, base_dir: Path | None) -> None:
             _widen_tensor(attribute.t, narrow, base_dir)
         elif attribute.name in _TYPED and attribute.i == narrow:
             attribute.i = TensorProto.DOUBLE
+    if node.op_type == "GroupNormalization" and not node.domain:  # its body computes in this type
+        kept = [attribute for attribute in node.attribute if attribute.name != "stash_type"]
+        replace_items(node.attribute, [*kept, helper.make_attribute("stash_type", int(TensorProto.DOUBLE))])
     if node.op_type == "ConstantOfShape" and not node.attribute and narrow == TensorProto.FLOAT:
         node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
 

@@ -366,7 +366,7 @@ class Ends:
         """Assignments in which sizes are twice each other, and those in which one is a number that it meets."""
         doubled = free[:_MOST_DOUBLED]
         yield self._made({name: _EQUAL << place for place, name in enumerate(doubled)})
-        exact = [bound for bound in self._bounds if bound.dims and bound.size <= _MOST_EXACT]
+        exact = [bound for bound in self._bounds if bound.dims and 0 < bound.size <= _MOST_EXACT]
         for bound in exact[:_MOST_BOUNDS]:
             for name in self._lengths_of(bound.dims or ()):
                 if name in self._free:
