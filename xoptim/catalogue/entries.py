@@ -173,7 +173,9 @@ def make_entry(name: str, item: Rewrite | type[Rewrite], tags: Iterable[str] = (
     for key in sorted(metadata_of(class_of(item))):
         if wrong := fault(key, getattr(item, key)):
             raise TypeError(f"{name!r}: {key} {wrong}")
-    own = given.union((GLOBAL if is_pass(item) else item.phase, item.exactness, item.status), item.tags)
+    # What undoes other patterns is selected on purpose, and not by a word about its quality.
+    grades = () if item.phase == LOWER and not is_pass(item) else (item.exactness, item.status)
+    own = given.union((GLOBAL if is_pass(item) else item.phase, *grades), item.tags)
     said = own | {_FOREIGN} if item.produces else own
     member_of = (word for word, query in NAMED.items() if query.holds(said))
     return Entry(name, item, own.difference(NAMED).union(given, member_of), position=position)

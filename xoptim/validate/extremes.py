@@ -358,7 +358,7 @@ class Ends:
         yield self._grown(dict.fromkeys(free, _ODD_STEP))
         yield self._made(dict.fromkeys(free, max(_EQUAL, largest)))
         yield from () if self._has_windows else self._exact(free)
-        highest = {name: max(steps) for name, steps in self._steps().items()}
+        highest = {name: max(steps) for name, steps in self._steps().items() if max(steps) > 0}
         if len(highest) > 1:
             yield self._grown(highest)
 
