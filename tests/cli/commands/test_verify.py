@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import onnxruntime
 import pytest
 
 from tests.cli.command import RELU, Xopt, write
@@ -56,6 +57,8 @@ def test_a_target_that_is_not_installed(xopt: Xopt, monkeypatch: pytest.MonkeyPa
     write(RELU)
     write(RELU, "other.onnx")
     monkeypatch.setattr(Plugin, "is_installed", False)
+    # Other tests of this process may have loaded it.
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     outcome = xopt(*WORDS)
     assert outcome.code == 3
     assert "the execution provider 'webgpu' is not installed: pip install 'xoptim[webgpu]'" in outcome.out
