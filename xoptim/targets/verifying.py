@@ -25,9 +25,10 @@ from xoptim.validate.reference import run_reference
 from xoptim.validate.session import Session, SessionSettings, Value
 
 _FAILING: Final = re.compile(r"Name:'([^']+)'")
-_ROUNDING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "Round"))
+_QUANTIZING: Final = frozenset(("QuantizeLinear", "DynamicQuantizeLinear"))
 _STEP: Final = 2e-2
-"""Relative tolerance of results between which integers of 8 bits lie: a number next to a half may be rounded either way."""
+"""Relative tolerance of models that quantize: a number next to a half is rounded either way. An error of 1.03 % was measured
+on a ResNet-50 of 8 bits, and the first node that differed was a QuantizeLinear."""
 _MOST_RESULTS: Final = 256
 """Most results of nodes that are compared in one run, to find the first one that differs."""
 
@@ -94,6 +95,7 @@ def verify_on_target(
     *,
     software_device: bool = False,
     feeds: Sequence[Mapping[str, Value]] = (),
+    tolerance: float | None = None,
 ) -> TargetCheck:
     """Run the original on the processor and the result on the target, and compare.
 
@@ -105,14 +107,12 @@ def verify_on_target(
         base_dir: folder of the external data of the result.
         software_device: whether a provider without a device may compute on the processor.
         feeds: values of the inputs, one dictionary for each run, in place of random ones.
+        tolerance: the error that is allowed, ``None`` for the one of the target's arithmetic (`tolerance_of`).
     """
     began = perf_counter()
     here = replace(checks, providers=("cpu",), extremes=False, assignments=min(checks.assignments, 2))
     given = [replace(here, feeds=each, test_data=None, assignments=1) for each in feeds]
-    # For values that the caller chose, the tolerance is the caller's.
-    tolerance = target.tolerance if feeds else tolerance_of(target, result)
-    judged = replace(target, tolerance=tolerance)
-    found = _verified(original, result, judged, given or [here], base_dir, software_device=software_device)
+    found = _verified(original, result, target, given or [here], base_dir, tolerance, software_device=software_device)
     return replace(found, seconds=perf_counter() - began)
 
 
@@ -122,55 +122,70 @@ def _verified(
     target: Target,
     checks: Sequence[ValidationOptions],
     base_dir: Path | None,
+    tolerance: float | None,
     *,
     software_device: bool,
 ) -> TargetCheck:
     here = checks[0]
-    tolerance = target.tolerance
     try:
         references = [run_reference(original, each) for each in checks]
     except (LoadError, FeedError, RunError, ModelError) as error:
         return TargetCheck(target.name, "not verified", f"the original does not run here: {error}")
     reference = references[0]
     runs = [run for each in references for run in each.runs]
+    tolerance = tolerance_of(target, reference.proto) if tolerance is None else tolerance
     there = replace(here.settings, providers=(target.provider,), software_device=software_device, isolated=True)
     names = [port.name for port in reference.outputs]
     worst = 0.0
+    compared: set[str] = set()
     try:
         session = Session(result, there, base_dir=base_dir)
         ports = [port.name for port in session.outputs]
+        if ports != names:
+            return TargetCheck(target.name, "different", f"its outputs are {', '.join(ports)}, not {', '.join(names)}")
         for run in runs:
             results = session.run(run.feeds)
             largest, output = _largest(names, run.results, results, tolerance)
-            if largest > tolerance or ports != names:
+            compared.update(name for name, value in zip(names, run.results, strict=True) if _has_numbers(value))
+            if largest > tolerance:
                 reason = f"output {output!r} differs by {largest:.2g} of its largest number, more than {tolerance:.2g}"
                 check = TargetCheck(target.name, "different", reason, largest, tolerance, len(runs))
                 node = _first_difference(result, there, run.feeds, base_dir, tolerance)
-                return (
-                    check
-                    if node is None
-                    else replace(check, node=node.name, operator=operator_label(node.op_type, node.domain))
-                )
+                return check if node is None else _at(check, node)
             worst = max(worst, largest)
     except (LoadError, RunError, FeedError, ProviderUnavailable) as error:
         check = TargetCheck(target.name, "not verified", f"the result does not run there: {error}")
         return _with_failing_node(check, result, str(error))
+    hollow = [name for name in names if name not in compared]
+    if hollow:
+        reason = f"no run gave a number to compare in {', '.join(hollow)}; give values with --feeds"
+        return TargetCheck(target.name, "not verified", reason, worst, tolerance, len(runs))
     return TargetCheck(target.name, "equal", "", worst, tolerance, len(runs))
+
+
+def _at(check: TargetCheck, node: onnx.NodeProto) -> TargetCheck:
+    """The check with a node."""
+    return replace(check, node=node.name, operator=operator_label(node.op_type, node.domain))
+
+
+def _has_numbers(value: Value) -> bool:
+    """Whether there is anything in a result that can be compared."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fV":
+        return not isinstance(value, np.ndarray) or bool(value.size)
+    return bool(np.isfinite(value.astype(np.float64)).any())
 
 
 def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -> TargetCheck:
     """The check with the node that an error of onnxruntime names."""
     named = _FAILING.search(error)
     node = next((each for each in every_node(model.graph.node) if named and each.name == named[1]), None)
-    if node is None:
-        return check
-    return replace(check, node=node.name, operator=operator_label(node.op_type, node.domain))
+    return check if node is None else _at(check, node)
 
 
 def tolerance_of(target: Target, model: onnx.ModelProto) -> float:
-    """The error that the arithmetic of a target may make in a model; where numbers are quantized, a step is visible."""
-    rounds = any(node.op_type in _ROUNDING for node in every_node(model.graph.node))
-    return max(target.tolerance, _STEP) if rounds else target.tolerance
+    """The error that the arithmetic of a target may make in an original; where it quantizes, one step is visible."""
+    quantizes = any(node.op_type in _QUANTIZING for node in every_node(model.graph.node))
+    return max(target.tolerance, _STEP) if quantizes else target.tolerance
 
 
 def _largest(names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value], tolerance: float) -> tuple[float, str]:
@@ -191,7 +206,7 @@ def error_of(expected: Value, actual: Value) -> float:
         return float(np.mean(expected != actual))
     first, second = expected.astype(np.float64), actual.astype(np.float64)
     finite = np.isfinite(first)
-    if not np.array_equal(finite, np.isfinite(second)):
+    if not np.array_equal(first[~finite], second[~finite], equal_nan=True) or not np.isfinite(second[finite]).all():
         return np.inf
     largest = float(np.max(np.abs(first[finite]), initial=0.0))
     difference = float(np.max(np.abs(first[finite] - second[finite]), initial=0.0))

@@ -240,12 +240,6 @@ class Fit:
         if self._how.draft is not None:
             self._how.draft.discard(proof.proto)
 
-    @property
-    def _judged(self) -> Target:
-        """The target with the tolerance of the options."""
-        tolerance = self._options.tolerance
-        return self._target if tolerance is None else replace(self._target, tolerance=tolerance)
-
     def _verified(self, given: Source, optimized: Proof, proof: Proof, found: FittingOutcome) -> Proof:
         """The result, compared with the original on the target.
 
@@ -257,11 +251,12 @@ class Fit:
             check = found.check = verify_on_target(
                 original,
                 proof.proto,
-                self._judged,
+                self._target,
                 checks,
                 proof.base_dir,
                 software_device=self._how.checks.software_device,
                 feeds=self._options.feeds,
+                tolerance=self._options.tolerance,
             )
             key = _key(check.operator)
             if check.ok or not check.operator or key in self._distrusted:

@@ -1,0 +1,76 @@
+"""The comparison on a target, with onnxruntime on the processor as the target."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.support import parse
+from xoptim import ValidationOptions
+from xoptim.targets import named
+from xoptim.targets.verifying import TargetCheck, error_of, tolerance_of, verify_on_target
+
+RELU = "agraph (float[n,3] x) => (float[n,3] y) { t = Abs(x) u = Neg(t) y = Exp(u) }"
+QUANTIZED = (
+    "agraph (float[n] x) => (float[n] y) <float s = {0.5}, uint8 z = {3}> "
+    "{ t = QuantizeLinear(x, s, z) y = DequantizeLinear(t, s, z) }"
+)
+
+
+def checked(original: str, result: str, **options: Any) -> TargetCheck:
+    return verify_on_target(parse(original), parse(result), named("cpu"), ValidationOptions(), **options)
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "error"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([1.0, -4.0], [1.0, -3.0], 0.25),
+        ([0.0, 0.0], [0.0, 0.5], 0.5),
+        ([np.inf, 1.0], [np.inf, 1.0], 0.0),
+        ([np.inf, 1.0], [-np.inf, 1.0], np.inf),
+        ([np.nan, 1.0], [np.nan, 1.0], 0.0),
+        ([np.nan, 1.0], [np.inf, 1.0], np.inf),
+        ([1.0, 1.0], [np.nan, 1.0], np.inf),
+        ([1.0], [1.0, 1.0], np.inf),
+    ],
+)
+def test_errors(expected: list[float], actual: list[float], error: float) -> None:
+    assert error_of(np.array(expected, np.float32), np.array(actual, np.float32)) == error
+
+
+def test_integers_count_by_elements() -> None:
+    assert error_of(np.array([1, 2, 3, 4]), np.array([1, 2, 3, 5])) == 0.25
+
+
+def test_equal() -> None:
+    check = checked(RELU, RELU)
+    assert (check.status, check.error, check.tolerance) == ("equal", 0.0, named("cpu").tolerance)
+    assert check.runs >= 1
+
+
+def test_another_result() -> None:
+    check = checked(RELU, RELU.replace("Exp(u)", "Exp(t)"))
+    assert check.status == "different"
+    assert "output 'y' differs" in check.reason
+    assert check.node == ""  # the target computes each node right
+
+
+def test_other_outputs() -> None:
+    assert checked(RELU, RELU.replace("y", "z")).reason == "its outputs are z, not y"
+
+
+def test_nothing_to_compare_is_not_equal() -> None:
+    hollow = "agraph (float[n,3] x) => (float[n,3] y) { t = Abs(x) u = Sub(t, t) v = Div(u, u) y = Relu(v) }"
+    check = checked(hollow, hollow)
+    assert (check.status, check.ok) == ("not verified", False)
+    assert "no run gave a number to compare in y" in check.reason
+
+
+def test_a_step_of_quantization_is_allowed_where_the_original_quantizes() -> None:
+    target = named("cpu")
+    rounding: onnx.ModelProto = parse("agraph (float[n] x) => (float[n] y) { y = Round(x) }")
+    assert tolerance_of(target, parse(QUANTIZED)) == 0.02
+    assert tolerance_of(target, rounding) == target.tolerance
+    assert checked(QUANTIZED, QUANTIZED, tolerance=0.5).tolerance == 0.5
