@@ -264,7 +264,7 @@ def _fitting(found: FittingOutcome) -> Iterator[str]:
         for text in left_texts(found.fitted.after):
             yield f"left        {text}"
     for name in found.left_out:
-        yield f"left out    {name}: it changes results"
+        yield f"left out    {name}: the result differed with it"
     if not found.is_check_asked and not found.fault:
         yield f"verified    not on {found.target.name}: not asked for"
     if found.check is not None and found.check.ok:

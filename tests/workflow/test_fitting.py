@@ -8,9 +8,11 @@ from typing import Any
 import onnx
 import pytest
 
+from tests.optimizing.test_proof import WrongReluPattern
 from tests.support import parse, types
 from tests.targets.test_fitting import without
 from xoptim import NotValidatedError, OptimizationOptions
+from xoptim.catalogue.discovery import installed_patterns
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions, prove
@@ -212,3 +214,19 @@ def test_only_a_strict_job_refuses_what_is_not_verified_there(fake: _Fake, stric
     with pytest.raises(XoptimError, match="not verified there: no device") as raised:
         outcome.raise_failure()
     assert not isinstance(raised.value, NotValidatedError)
+
+
+def test_the_lowering_that_changes_results_alone_is_left_out(fake: _Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the first one, which keeps the results."""
+    fake.ask = without("Ceil")
+    known = {**installed_patterns(), "WrongRelu": WrongReluPattern}
+    monkeypatch.setattr("xoptim.workflow.fitting.installed_patterns", lambda: known)
+    wrong = parse(MODEL.replace("Relu", "Exp"))
+
+    def search(model: onnx.ModelProto, ask: Any, *_: Any, drop: Sequence[str], **__: Any) -> Fitted:
+        steps = (FittingStep("LowerCeil", "Ceil", 1), FittingStep("WrongRelu", "Relu", 1))
+        return Fitted(model if drop else wrong, ask(model), ask(wrong), () if drop else steps)
+
+    monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
+    _, found = fitted()
+    assert found.left_out == ["WrongRelu"]

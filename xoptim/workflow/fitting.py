@@ -11,9 +11,10 @@ import onnx
 
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.engine.options import OptimizationOptions
-from xoptim.facts.dtypes import weakest
+from xoptim.facts.dtypes import Exactness, weakest
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
+from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
 from xoptim.precision.lowering import joined
 from xoptim.targets import PlacedNode, Placement, PlacementError, Target, place
@@ -21,6 +22,7 @@ from xoptim.targets.bisect import SECONDS, smallest_failing
 from xoptim.targets.fitting import LONGEST, Fitted, fit, lowerings
 from xoptim.targets.verifying import TargetCheck, verify_on_target
 from xoptim.validate.errors import ProviderUnavailable
+from xoptim.validate.options import ValidationOptions
 from xoptim.validate.report import ValidationReport
 from xoptim.validate.session import Value
 from xoptim.validate.validation import compare
@@ -213,8 +215,37 @@ class Fit:
             wrong = any(report.status == "different" for report in made.reports)
             if not wrong or len(found.left_out) >= _MOST_CULPRITS:
                 return joined(proof, made)
-            found.left_out.append(found.fitted.steps[0].pattern)
+            found.left_out.append(self._culprit(proof, found.fitted))
             self._discard(made)
+
+    def _culprit(self, proof: Proof, fitted: Fitted) -> str:
+        """The lowering that changes results when applied alone, or the first where none does."""
+        known = installed_patterns()
+        names = list(dict.fromkeys(step.pattern for step in fitted.steps))
+        if len(names) == 1:
+            return names[0]
+        for name in names:
+            if name not in known:
+                continue
+            options = OptimizationOptions(patterns=[known[name]])
+            source = Source(proof.proto, proof.base_dir)
+            builder = GraphBuilder(source, optimization_options=options)
+            builder.optimize()
+            alone = builder.to_onnx(optimize=False)
+            checks = self._checks(proof, known[name].exactness, builder.model.base_dir)
+            if compare(proof.proto, alone, checks).status == "different":
+                return name
+        return names[0]
+
+    def _checks(self, proof: Proof, exactness: Exactness, folder: Path | None) -> ValidationOptions:
+        """The options of a comparison with the optimized model, on the processor."""
+        return replace(
+            self._how.checks,
+            providers=("cpu",),
+            exactness=exactness,
+            original_dir=proof.base_dir,
+            optimized_dir=folder,
+        )
 
     def _made(self, proof: Proof, fitted: Fitted) -> Proof:
         """The fitted model, compared with the optimized one on the processor."""
@@ -226,14 +257,8 @@ class Fit:
         if self._how.whole:
             self._how.on_step("validating the lowered model")
             known = installed_patterns()
-            checks = replace(
-                self._how.checks,
-                providers=("cpu",),
-                exactness=weakest(known[each.pattern].exactness for each in fitted.steps if each.pattern in known),
-                original_dir=proof.base_dir,
-                optimized_dir=made.base_dir,
-            )
-            made.reports = [compare(proof.proto, made.proto, checks)]
+            exactness = weakest(known[each.pattern].exactness for each in fitted.steps if each.pattern in known)
+            made.reports = [compare(proof.proto, made.proto, self._checks(proof, exactness, made.base_dir))]
         return made
 
     def _discard(self, proof: Proof) -> None:
