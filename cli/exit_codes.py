@@ -1,9 +1,12 @@
 """Exit codes; `Ended` has those of signals."""
 
-from collections.abc import Iterable
-from typing import Final
+from __future__ import annotations
 
-from xoptim import ValidationReport
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:  # `start` reads this module before signals are handled: nothing large may load
+    from xoptim import ValidationReport
 
 DIFFERENT: Final = 1
 BAD_USAGE: Final = 2

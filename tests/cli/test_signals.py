@@ -89,6 +89,18 @@ def test_while_the_command_is_loaded_and_works(event: int) -> None:
     check(interrupted(number, event), number)
 
 
+def test_no_library_is_loaded_before_signals_are_passed_on() -> None:
+    """A thread of a library would receive signals in place of the process that passes them on."""
+    code = (
+        "import os, sys\nimport xoptim.cli.start\nfrom xoptim.cli import guard\n"
+        "def command():\n    print([name for name in ('numpy', 'onnx', 'onnxruntime', 'click') if name in sys.modules])\n"
+        "    print(os.getppid() == parent)\n"
+        "parent = os.getpid()\nguard.guarded(command)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\nTrue\n"
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.3, 0.7, 1.2, 1.8])
 @pytest.mark.parametrize("number", SIGNALS)
 def test_after_some_time(number: signal.Signals, delay: float) -> None:

@@ -115,6 +115,17 @@ def test_the_end_of_a_child(end: str, code: int) -> None:
     assert done.stdout == f"{code}\n"
 
 
+@on_linux
+def test_no_child_beside_threads() -> None:
+    """Whether they are Python's or a library's: they would receive the signals of this process."""
+    text = "import threading, _thread, time; from xoptim.system.machine import end_of_child\n"
+    text += (
+        "_thread.start_new_thread(time.sleep, (300,))\nassert threading.active_count() == 1\nprint(end_of_child(5), flush=True)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout == "None\n"
+
+
 def test_systems_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "fork", raising=False)
     for platform in ("darwin", "win32"):

@@ -8,7 +8,6 @@ import platform
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -153,9 +152,10 @@ def end_of_child(patience: float) -> ChildEnd | None:
         patience: seconds that the child has to end after a signal; then it is killed.
 
     Returns:
-        ``None`` in the child, and in this process where there is none: on other systems than Linux, and when threads run.
+        ``None`` in the child, and in this process where there is none: on other systems than Linux, and when threads run,
+        also threads of a library, which would receive signals in place of this one.
     """
-    if sys.platform != "linux" or threading.active_count() > 1:
+    if sys.platform != "linux" or len(list(Path("/proc/self/task").iterdir())) > 1:
         return None
     passed = [each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
     watched = {signal.SIGCHLD, *passed}
