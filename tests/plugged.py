@@ -57,5 +57,6 @@ def fake_package(name: str, text: str, folder: Path, patch: pytest.MonkeyPatch) 
     (folder / f"{plugin.module}.py").write_text(text)
     patch.syspath_prepend(folder)
     patch.setenv("PYTHONPATH", str(folder))
-    patch.delitem(sys.modules, plugin.module, raising=False)
+    patch.setitem(sys.modules, plugin.module, None)  # so that what is imported now is removed again
+    patch.delitem(sys.modules, plugin.module)
     patch.setattr("xoptim.validate.plugins._LOADED", {})

@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -133,11 +134,15 @@ def plugin_named(name: str) -> Plugin | None:
     return next((each for each, known in names if key in known), None)
 
 
+@cache
+def _built_in() -> frozenset[str]:
+    """The providers of onnxruntime itself. Asked before a plug-in is loaded: then it is listed as well."""
+    return frozenset(ort.get_available_providers())
+
+
 def plugged_in(providers: Iterable[str]) -> list[Plugin]:
     """The plug-ins among some providers, which are given by their full names."""
-    # Plug-ins that are loaded are among those that are available.
-    built_in = set(ort.get_available_providers()) - _LOADED.keys()
-    found = (plugin_named(name) for name in providers if name not in built_in)
+    found = (plugin_named(name) for name in providers if name not in _built_in())
     return [each for each in found if each is not None]
 
 
@@ -178,6 +183,7 @@ def load(plugin: Plugin, *, software_device: bool = False) -> None:
     if software_device and plugin.has_software_device:
         set_variable(_ALLOWED, "1")
         use_software_driver()
+    _built_in()
     ort.set_default_logger_severity(_FATAL)  # it would warn of each session on the processor
     try:
         library = str(importlib.import_module(plugin.module).get_library_path())
