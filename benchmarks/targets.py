@@ -2,52 +2,90 @@
 
     python -m benchmarks.targets FOLDER --target webgpu --software-device      # models of benchmarks.zoo, or any others
     python -m benchmarks.targets FOLDER --target qnn --only vit --write
+    python -m benchmarks.targets FOLDER --target openvino --seconds 2 --write  # and times, next to onnxslim and onnxsim
 
-A model may have values beside it, in ``MODEL.feeds.npz``: a target that needs fixed shapes gets their sizes. Each model is
-fitted, and verified on the target, as ``xopt MODEL --target NAME`` does it. ``--write`` adds the table to ``docs/targets.md``.
+A model may have values beside it, in ``MODEL.feeds.npz``: a target that needs fixed shapes gets their sizes, and times are
+measured on them. Each model is fitted, and verified on the target, as ``xopt MODEL --target NAME`` does it. The results of
+other optimizers that are installed are verified there in the same way. All models that are right run on the target in rounds
+of random order. ``--write`` adds the table to ``docs/targets.md``.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from statistics import geometric_mean
+from typing import Any, Final
 
 import click
 import numpy as np
 import onnx
 
+from benchmarks.tools import PEERS, apart
 from xoptim import OptimizationOptions, Preparation, ValidationOptions, XoptimError
+from xoptim.bench import bench
 from xoptim.facts.protos import fed_inputs
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import ProofOptions
 from xoptim.preparation.ports import dimensions
 from xoptim.targets import Placement, Target, named, place
+from xoptim.targets.verifying import verify_on_target
 from xoptim.workflow.fitting import FittingOutcome
 from xoptim.workflow.job import Job, JobOptions
 
 _PAGE: Final = Path(__file__).parents[1] / "docs" / "targets.md"
 _HEAD: Final = "## Measured"
+_PEERS: Final = ("onnxslim", "onnxsim")
+_LIMIT: Final = 300.0  # seconds that another optimizer may take
+_DIFFERS: Final = "differs"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model on one target."""
+    """One model on one target.
+
+    Attributes:
+        model: its name.
+        original: the placement of the original, ``None`` where it could not be asked for.
+        default: the same of the default result.
+        fitting: the outcome of fitting.
+        times: time on the target divided by the original's, by tool; ``fitted`` is ours.
+        faults: why there is no time, by tool.
+        error: why there is no outcome.
+    """
 
     model: str
-    original: Placement | None
-    default: Placement | None
-    fitting: FittingOutcome | None
+    original: Placement | None = None
+    default: Placement | None = None
+    fitting: FittingOutcome | None = None
+    times: Mapping[str, float] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
 
-    def cells(self) -> list[str]:
-        """The cells of the table."""
-        fitted = None if self.fitting is None or self.fitting.fitted is None else self.fitting.fitted.after
+    @property
+    def fitted(self) -> Placement | None:
+        """The placement of the fitted result, if there is one."""
+        if self.fitting is None or self.fitting.fitted is None:
+            return None
+        return self.fitting.fitted.after
+
+    @property
+    def verdict(self) -> str:
+        """The outcome of the comparison on the target."""
         check = None if self.fitting is None else self.fitting.check
-        verdict = self.error or ("not verified" if check is None else check.status)
-        if check is not None and check.ok:
-            verdict = f"equal, {check.error:.1g}"
-        return [self.model, *map(_counts, (self.original, self.default, fitted)), verdict]
+        if self.error or check is None:
+            return self.error or "not verified"
+        return f"equal, {check.error:.1g}" if check.ok else check.status
+
+    def cells(self, tools: Sequence[str]) -> list[str]:
+        """The cells of the table; a time for each tool."""
+        counts = map(_counts, (self.original, self.default, self.fitted))
+        return [self.model, *counts, self.verdict, *map(self._time, tools)]
+
+    def _time(self, tool: str) -> str:
+        return f"{self.times[tool]:.2f}" if tool in self.times else self.faults.get(tool, "")
 
 
 def _counts(placement: Placement | None) -> str:
@@ -63,66 +101,148 @@ def _left(placement: Placement) -> int:
     return len(placement.left) + len(placement.shapes)
 
 
-def sizes_of(path: Path) -> dict[str, int]:
-    """The sizes of the open dimensions of a model, from the values beside it."""
+def feeds_of(path: Path) -> dict[str, Any]:
+    """The values beside a model."""
     values = path.with_name(f"{path.stem}.feeds.npz")
     if not values.exists():
         return {}
-    model = onnx.load(path, load_external_data=False)
-    found: dict[str, int] = {}
     with np.load(values, allow_pickle=False) as feeds:
-        for value in fed_inputs(model):
-            if value.name in feeds.files:
-                shape = feeds[value.name].shape
-                pairs = zip(dimensions(value.type), shape, strict=False)
-                found.update({dim.dim_param: size for dim, size in pairs if dim.dim_param.isidentifier()})
+        return dict(feeds)
+
+
+def sizes_of(path: Path) -> dict[str, int]:
+    """The sizes of the open dimensions of a model, from the values beside it."""
+    feeds = feeds_of(path)
+    found: dict[str, int] = {}
+    for value in fed_inputs(onnx.load(path, load_external_data=False)):
+        if value.name in feeds:
+            pairs = zip(dimensions(value.type), feeds[value.name].shape, strict=False)
+            found.update({dim.dim_param: size for dim, size in pairs if dim.dim_param.isidentifier()})
     return found
 
 
-def measured(path: Path, target: Target, checks: ValidationOptions) -> Row:
-    """Place the original and the default result of a model, and fit it."""
-    sizes: Mapping[str, int] = sizes_of(path) if target.needs.static_shapes else {}
-    preparation = Preparation(fix={name: [size] for name, size in sizes.items()})
-    software = checks.software_device
-
-    def placed(model: onnx.ModelProto) -> Placement:
-        return place(model, target, path.parent, software_device=software)
-
-    try:
-        how = ProofOptions(checks=checks)
-        plain = Job(path, JobOptions(preparation=preparation, verification=ProofOptions(whole=False))).run()
-        chosen = OptimizationOptions(target=target.name)
-        fitted = Job(path, JobOptions(preparation=preparation, optimization=chosen, verification=how)).run()
-        return Row(path.stem, placed(Source(path).proto), placed(plain.proof.proto), fitted.fitting)
-    except XoptimError as error:
-        return Row(path.stem, None, None, None, str(error)[:80])
+def simplified(tool: str, source: Path, result: Path) -> None:
+    """Write the result of another optimizer."""
+    onnx.save(PEERS[tool](onnx.load(source)), result)
 
 
-def totals(rows: list[Row]) -> Iterator[str]:
-    """Sums over the models with all three placements."""
-    complete = [row for row in rows if row.original is not None and row.default is not None and row.fitting is not None]
+class Bench:
+    """Fits models to a target, and measures them there."""
+
+    def __init__(self, target: Target, checks: ValidationOptions, seconds: float) -> None:
+        self._target, self._checks, self._seconds = target, checks, seconds
+        peers = [tool for tool in _PEERS if find_spec(tool) is not None]
+        self.tools = ["fitted", *peers] if seconds else []
+
+    def measured(self, path: Path) -> Row:
+        """Place the original and the default result of a model, and fit it."""
+        sizes: Mapping[str, int] = sizes_of(path) if self._target.needs.static_shapes else {}
+        preparation = Preparation(fix={name: [size] for name, size in sizes.items()})
+        unverified = ProofOptions(whole=False)
+        try:
+            default = Job(path, JobOptions(preparation=preparation, verification=unverified)).run()
+            chosen = OptimizationOptions(target=self._target.name)
+            how = ProofOptions(checks=self._checks)
+            fitted = Job(path, JobOptions(preparation=preparation, optimization=chosen, verification=how)).run()
+            original = self._placed(Source(path).proto, path)
+            row = Row(path.stem, original, self._placed(default.proof.proto, path), fitted.fitting)
+            return self._timed(row, path, fitted.proof.proto) if self._seconds else row
+        except XoptimError as error:
+            return Row(path.stem, error=str(error)[:80])
+
+    def _placed(self, model: onnx.ModelProto, path: Path) -> Placement:
+        return place(model, self._target, path.parent, software_device=self._checks.software_device)
+
+    def _timed(self, row: Row, path: Path, result: onnx.ModelProto) -> Row:
+        """The row with the times of all results that are right on the target."""
+        times: dict[str, float] = {}
+        faults: dict[str, str] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            models: dict[str, Path] = {}
+            for tool in self.tools:
+                own = Path(folder) / f"{tool}.onnx"
+                write = _writer(tool, path, own, result)
+                fault = self._fault_of(row, tool, path, own, write)
+                if fault:
+                    faults[tool] = fault
+                else:
+                    models[tool] = own
+            try:
+                times = self._times({"original": path, **models}, path)
+            except XoptimError as error:
+                faults = dict.fromkeys(self.tools, str(error)[:40])
+        return replace(row, times=times, faults=faults)
+
+    def _fault_of(self, row: Row, tool: str, path: Path, own: Path, write: Callable[[], object]) -> str:
+        """Why the result of a tool is not measured, empty where it is right on the target."""
+        try:
+            write()
+        except RuntimeError as error:
+            return str(error)[:40]
+        if tool == "fitted":
+            return "" if row.fitting is not None and row.fitting.is_verified else _DIFFERS
+        found = verify_on_target(
+            path,
+            onnx.load(own),
+            self._target,
+            self._checks,
+            software_device=self._checks.software_device,
+        )
+        return "" if found.ok else found.status
+
+    def _times(self, models: Mapping[str, Path], path: Path) -> dict[str, float]:
+        report = bench(
+            models,
+            provider=self._target.provider,
+            software_device=self._checks.software_device,
+            feeds=feeds_of(path),
+            seconds=self._seconds,
+            compare=False,
+            loading=False,
+        )
+        return {each.label: each.ratio.value for each in report.models if each.ratio is not None}
+
+
+def _writer(tool: str, path: Path, own: Path, result: onnx.ModelProto) -> Callable[[], object]:
+    if tool == "fitted":
+        return lambda: onnx.save(result, own)
+    return lambda: apart(simplified, tool, path, own, limit=_LIMIT)
+
+
+def totals(rows: Sequence[Row], tools: Sequence[str]) -> Iterator[str]:
+    """Sums over the models with all three placements, and geometric means of times."""
+    complete = [row for row in rows if row.original is not None and row.default is not None]
     before = sum(_left(row.original) for row in complete if row.original is not None and row.original.compiles)
     default = sum(_left(row.default) for row in complete if row.default is not None and row.default.compiles)
-    placements = [row.fitting.fitted.after for row in complete if row.fitting is not None and row.fitting.fitted is not None]
-    compiled = [each for each in placements if each.compiles]
+    compiled = [row.fitted for row in complete if row.fitted is not None and row.fitted.compiles]
     right = sum(row.fitting is not None and row.fitting.is_verified for row in complete)
     yield f"{len(complete)} models: {before} nodes left as exported, {default} by default, {sum(map(_left, compiled))} fitted."
     one = sum(each.partitions == 1 for each in compiled)
     yield f"Fitted: {len(compiled)} load, {one} in one partition, {right} verified on the target."
+    common = [row.times for row in rows if all(tool in row.times for tool in tools)]
+    if tools and common:
+        means = (f"{tool} {geometric_mean(each[tool] for each in common):.3f}" for tool in tools)
+        worst = max(each["fitted"] for each in common)
+        yield f"Time, geometric mean over the {len(common)} models where all are right: {', '.join(means)}."
+        yield f"The slowest fitted model takes {worst:.2f} of the original's time."
 
 
-def table(target: Target, rows: list[Row]) -> str:
+def table(target: Target, rows: Sequence[Row], tools: Sequence[str]) -> str:
     """The table as Markdown, with its caption."""
+    caption = "Nodes that stay on the processor, shape arithmetic included, and partitions."
+    if tools:
+        caption += " Times on the target; 1.00 is the original's, lower is better."
+    head = ["model", "original", "default", "fitted", "on the target", *(f"time: {tool}" for tool in tools)]
     lines = [
         f"### {target.name} ({target.version})",
         "",
-        "Nodes that stay on the processor, shape arithmetic included, and partitions.",
+        caption,
         "",
-        "| model | original | default | fitted | on the target |",
-        "|---|---|---|---|---|",
-        *(f"| {' | '.join(row.cells())} |" for row in rows),
+        f"| {' | '.join(head)} |",
+        f"|{'---|' * len(head)}",
+        *(f"| {' | '.join(row.cells(tools))} |" for row in rows),
         "",
-        *totals(rows),
+        *totals(rows, tools),
     ]
     return "\n".join(lines)
 
@@ -130,10 +250,9 @@ def table(target: Target, rows: list[Row]) -> str:
 def written(page: str, target: Target, text: str) -> str:
     """The page with the table of a target in place of an older one."""
     head, _, rest = page.partition(f"\n{_HEAD}\n")
-    known = dict(re.findall(r"^### (\S+) .*?\n(.*?)(?=^### |\Z)", rest, re.MULTILINE | re.DOTALL))
-    sections = {name: f"### {name}{body}" for name, body in known.items() if name != target.name}
+    sections = {each.split()[1]: each.strip() for each in re.split(r"^(?=### )", rest, flags=re.MULTILINE) if each.strip()}
     sections[target.name] = text
-    parts = "\n\n".join(sections[name].strip() for name in sorted(sections))
+    parts = "\n\n".join(sections[name] for name in sorted(sections))
     return f"{head.rstrip()}\n\n{_HEAD}\n\n{parts}\n"
 
 
@@ -142,17 +261,18 @@ def written(page: str, target: Target, text: str) -> str:
 @click.option("--target", "name", default="webgpu", show_default=True)
 @click.option("--only", default="", help="Models whose names match this regular expression.")
 @click.option("--software-device", is_flag=True, help="WebGPU on the processor.")
+@click.option("--seconds", type=click.FloatRange(min=0), default=0.0, help="Time of each model to measure, 0 for none.")
 @click.option("--write", is_flag=True, help="Write the table to docs/targets.md.")
-def main(folder: Path, name: str, only: str, software_device: bool, write: bool) -> None:
+def main(folder: Path, name: str, only: str, software_device: bool, seconds: float, write: bool) -> None:
     """Fit all models of FOLDER to a target, and print a table."""
     target = named(name)
-    checks = ValidationOptions(software_device=software_device)
+    runner = Bench(target, ValidationOptions(software_device=software_device), seconds)
     rows: list[Row] = []
     for path in sorted(folder.glob("*.onnx")):
         if re.search(only, path.stem):
-            rows.append(measured(path, target, checks))
-            click.echo(" | ".join(rows[-1].cells()))
-    text = table(target, rows)
+            rows.append(runner.measured(path))
+            click.echo(" | ".join(rows[-1].cells(runner.tools)))
+    text = table(target, rows, runner.tools)
     click.echo(f"\n{text}")
     if write:
         _PAGE.write_text(written(_PAGE.read_text(encoding="utf-8"), target, text), encoding="utf-8")
