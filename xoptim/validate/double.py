@@ -308,20 +308,18 @@ _ERF_GELU: Final = (
 
 
 def _erf() -> str:
-    """The error function of Chebyshev polynomials, summed by Clenshaw's recurrence."""
-    lines = [_ZERO_ONE, _number("two", 2.0), _number("four", 4.0), _number("half", 0.5)]
-    lines.append(
-        "z = Abs(x) z2 = Add(two, z) t = Div(two, z2) t4 = Mul(four, t) ty = Sub(t4, two) d0 = Sub(z, z) b0 = Identity(d0) "
+    """The error function of Chebyshev polynomials, summed by Clenshaw's recurrence: one step of a Scan a coefficient."""
+    first, *others = _ERFC
+    listed = ", ".join(map(repr, reversed(others)))
+    constants = _ZERO_ONE + _number("two", 2.0) + _number("four", 4.0) + _number("half", 0.5) + _number("first", first)
+    return (
+        constants + f"c = Constant <value = double[{len(others)}] {{{listed}}}> () "
+        "z = Abs(x) z2 = Add(two, z) t = Div(two, z2) t4 = Mul(four, t) ty = Sub(t4, two) d0 = Mul(t, zero) "
+        "d, b = Scan <num_scan_inputs = 1, body = step (double[] di, double[] bi, double ci) => (double[] dn, double[] bn) "
+        "{ m = Mul(ty, di) n = Sub(m, bi) dn = Add(n, ci) bn = Identity(di) }> (d0, d0, c) "
+        "g = Mul(ty, d) i = Add(first, g) j = Mul(half, i) k = Sub(j, b) zz = Mul(z, z) l = Sub(k, zz) "
+        "o = Exp(l) erfc = Mul(t, o) pos = Sub(one, erfc) sg = Sign(x) y = Mul(sg, pos)"
     )
-    for step, coefficient in enumerate(reversed(_ERFC[1:])):
-        lines.append(_number(f"c{step}", coefficient))
-        lines.append(f"m{step} = Mul(ty, d{step}) n{step} = Sub(m{step}, b{step}) b{step + 1} = Identity(d{step}) ")
-        lines.append(f"d{step + 1} = Add(n{step}, c{step}) ")
-    last = len(_ERFC) - 1
-    lines.append(_number("first", _ERFC[0]))
-    lines.append(f"g = Mul(ty, d{last}) i = Add(first, g) j = Mul(half, i) k = Sub(j, b{last}) zz = Mul(z, z) l = Sub(k, zz) ")
-    lines.append("o = Exp(l) erfc = Mul(t, o) pos = Sub(one, erfc) sg = Sign(x) y = Mul(sg, pos)")
-    return "".join(lines)
 
 
 _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
