@@ -37,6 +37,45 @@ def test_activations_without_a_kernel(expression: str) -> None:
     np.testing.assert_allclose(run_double(model, x=x), narrow, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("fused", "plain"),
+    [
+        ('FusedGemm <activation = "Relu", transB = 1> (x, w, b)', "p = Gemm <transB = 1> (x, w, b) y = Relu(p)"),
+        (
+            'FusedGemm <activation = "LeakyRelu", activation_alpha = 0.25, alpha = 0.5, transB = 1> (x, w)',
+            "p = Gemm <alpha = 0.5, transB = 1> (x, w) y = LeakyRelu <alpha = 0.25> (p)",
+        ),
+        ('FusedGemm <activation = "Sigmoid", transB = 1> (x, w, b)', "p = Gemm <transB = 1> (x, w, b) y = Sigmoid(p)"),
+        ('FusedConv <activation = "Tanh"> (i, k)', "p = Conv(i, k) y = Tanh(p)"),
+        (
+            'FusedConv <activation = "HardSigmoid", activation_params = [0.3, 0.4]> (i, k)',
+            "p = Conv(i, k) y = HardSigmoid <alpha = 0.3, beta = 0.4> (p)",
+        ),
+        (
+            'FusedConv <activation = "Clip", activation_params = [-0.5, 0.5]> (i, k, c, i)',
+            "p = Conv(i, k, c) s = Add(p, i) l = Constant <value_float = -0.5> () h = Constant <value_float = 0.5> () "
+            "y = Clip(s, l, h)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_activations_that_are_part_of_an_operator(fused: str, plain: str, is_inner: bool) -> None:
+    head = (
+        "agraph (float[2,3] x, float[4,3] w, float[4] b, float[1,2,3,3] i) => (float[] y) "
+        "<float[2,2,1,1] k = {0.1, -0.7, 1.3, 0.4}, float[2] c = {0.2, -0.1}>"
+    )
+    bodies = [f"y = com.microsoft.{fused}", plain]
+    if is_inner:
+        branches = (f"then_branch = g () => (float[] y) {{ {body} }}" for body in bodies)
+        always = "always = Constant <value = bool {1}> ()"
+        bodies = [f"{always} y = If (always) <{each}, else_branch = h () => (float[] z) {{ z = Neg(x) }}>" for each in branches]
+    rng = np.random.default_rng(0)
+    shapes = {"x": (2, 3), "w": (4, 3), "b": (4,), "i": (1, 2, 3, 3)}
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    first, second = (run_double(parse(f"{head} {{ {body} }}", domains=DOMAINS), **feeds) for body in bodies)
+    np.testing.assert_array_equal(first, second)
+
+
 def test_the_error_function_is_accurate() -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { y = Erf(x) }")
     x = np.linspace(-7, 7, 200).astype(np.float32)

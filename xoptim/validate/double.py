@@ -18,6 +18,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, 
 
 from xoptim.facts.protos import every_node, inner_graphs, is_external, replace_items, standard_domain
 from xoptim.validate.double_conv import conv_function, is_conv, window_of
+from xoptim.validate.double_fused import split_activations
 from xoptim.validate.protos import Located, large_tensors, light_copy, tensor_array
 
 NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -65,7 +66,9 @@ def in_doubles(model: onnx.ModelProto, base_dir: Path | None, open_constants: Co
     for tensor in copy.graph.initializer:
         if tensor.name in weights and tensor.data_type == narrow:
             tensor.data_type = TensorProto.DOUBLE
-    for graph in (copy.graph, *inner_graphs(copy.graph.node), *_function_graphs(copy)):
+    for graph in reversed(_graphs(copy)):  # the inner ones first: a graph that changes has other nodes
+        split_activations(graph)
+    for graph in _graphs(copy):
         _widen_graph(graph, narrow, base_dir)
     for node in _all_nodes(copy):
         _widen_node(node, narrow, base_dir)
@@ -177,6 +180,11 @@ def _store_constants(graph: onnx.GraphProto) -> None:
 
 def _all_nodes(model: onnx.ModelProto) -> list[NodeProto]:
     return list(every_node([*model.graph.node, *(node for function in model.functions for node in function.node)]))
+
+
+def _graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
+    """The graphs of a model and of its functions at every depth, the outer ones first."""
+    return [model.graph, *inner_graphs(model.graph.node), *_function_graphs(model)]
 
 
 def _function_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:

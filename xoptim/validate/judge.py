@@ -82,7 +82,7 @@ def judge(
     del candidate  # frees its weights before the verdict loads further sessions
     report = judging.verdict(reference, is_part)
     if report.ok and options.is_thorough and reference.is_short:
-        outcome = under_optimizations(reference, optimized, other, options.rules)
+        outcome = under_optimizations(reference, optimized, other, options.rules, report.runs)
         report = replace(report, notes=(*report.notes, outcome.note) if outcome.note else report.notes)
         if outcome.difference:
             reason = f"with onnxruntime's own optimizations, which leave the original right, {outcome.difference}"
@@ -287,9 +287,11 @@ class Judge:
         if unsteady:
             return self.report("not validated", f"the original does not repeat its own results: {unsteady}", "evidence")
         rejected = [(run, c) for run in self.runs for c in run.comparisons if not run.accepts(c)]
-        silent = [run for run, comparison in rejected if run.is_probe and self._is_hopeless(run, comparison)]
-        self._notes += [f"outputs are too sensitive to be compared{_where(run.dims)}" for run in silent[:1]]
-        rejected = [(run, c) for run, c in rejected if not (run.is_probe and self._is_hopeless(run, c))]
+        silent = [
+            (run, c) for run, c in rejected if self._is_hopeless(run, c) and (run.is_probe or self._is_equal_elsewhere(c))
+        ]
+        self._notes += [f"outputs are too sensitive to be compared{_where(run.dims)}" for run, _ in silent[:1]]
+        rejected = [pair for pair in rejected if pair not in silent]
         # An output that is too sensitive to be compared excuses its own differences, but not a fault elsewhere.
         rejected.sort(key=lambda pair: self._is_hopeless(*pair))
         if rejected:
@@ -358,6 +360,11 @@ class Judge:
                 explained = explains(moved, c.error_bins, multiple)
                 noise[c.output] = Noise(level, explained, explained and multiple * level <= _HOPELESS * c.top)
         return noise
+
+    def _is_equal_elsewhere(self, comparison: Comparison) -> bool:
+        """Whether the output is close to the expected one in another run on usual values."""
+        usual = ((run, c) for run in self.runs if not run.is_probe for c in run.comparisons)
+        return any(c.output == comparison.output and run.is_close(c) for run, c in usual)
 
     def _is_hopeless(self, run: RunReport, comparison: Comparison) -> bool:
         """Whether rounding alone moves an output as much as it differs, but by too much to accept that."""

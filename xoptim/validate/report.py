@@ -56,6 +56,10 @@ class RunReport:
             return True
         return (noise is not None and noise.accepted) or (self.is_coarse and _is_small(comparison))
 
+    def is_close(self, comparison: Comparison) -> bool:
+        """Whether an output that counts as equal differs by little of its largest number, if at all."""
+        return comparison.count > 0 and self.accepts(comparison) and (comparison.ok or _is_small(comparison))
+
     def is_accepted(self) -> bool:
         """Whether all outputs count as equal."""
         return all(map(self.accepts, self.comparisons))
