@@ -349,12 +349,14 @@ def test_a_run_too_sensitive_to_be_compared_leaves_the_others() -> None:
 
 
 @pytest.mark.slow
-def test_the_optimizations_of_onnxruntime_round_as_everything_else() -> None:
-    """The difference under them is not larger than the one without, which is rounding."""
+def test_a_difference_under_optimizations_that_rounding_makes_is_a_doubt() -> None:
+    """It is as large without the optimizations, where values in double show that it is rounding."""
     head = "agraph (float[batch,seq] x) => (float[batch,m] y) <int64[1] z = {0}, int64[1] e = {512}, int64[1] one = {1}>"
     power = (
         "s = Shape <start = 1, end = 2> (x) n = Cast <to = 1> (s) c = Slice(x, z, e, one) k = Constant <value_float = 8.0> ()"
     )
     original = f"{head} {{ {power} r = Pow(n, k) p = Mul(c, r) q = Mul(p, n) y = Sin(q) }}"
     other = f"{head} {{ {power} r = Pow(n, k) p = Mul(c, n) q = Mul(p, r) y = Sin(q) }}"
-    assert check(original, other, exactness="rounding").status == "equal"
+    report = check(original, other, exactness="rounding")
+    assert report.status == "not validated"
+    assert report.reason.endswith("; this may be rounding, but by too much to accept it")

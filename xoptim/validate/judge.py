@@ -84,6 +84,9 @@ def judge(
     if report.ok and options.is_thorough and reference.is_short:
         outcome = under_optimizations(reference, optimized, other, options.rules, report.runs)
         report = replace(report, notes=(*report.notes, outcome.note) if outcome.note else report.notes)
+        if outcome.is_doubt:
+            reason = f"{outcome.difference}; this may be rounding, but by too much to accept it"
+            return replace(report, status="not validated", reason=reason, cause="evidence")
         if outcome.difference:
             reason = f"with onnxruntime's own optimizations, which leave the original right, {outcome.difference}"
             return replace(report, status="different", reason=reason)
