@@ -1,15 +1,19 @@
 """The comparison on a target, with onnxruntime on the processor as the target."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+from tests.plugged import array
 from tests.support import parse
 from xoptim import ValidationOptions
 from xoptim.targets import named
 from xoptim.targets.verifying import TargetCheck, error_of, tolerance_of, verify_on_target
+from xoptim.validate import Session, SessionSettings, Value
 
 RELU = "agraph (float[n,3] x) => (float[n,3] y) { t = Abs(x) u = Neg(t) y = Exp(u) }"
 QUANTIZED = (
@@ -55,6 +59,29 @@ def test_another_result() -> None:
     assert check.status == "different"
     assert "output 'y' differs" in check.reason
     assert check.node == ""  # the target computes each node right
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, "not verified"), (1.9, "not verified"), (2.1, "different")])
+def test_a_result_that_is_as_inexact_there_as_the_original(factor: float, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arithmetic of the target is at fault then, not the result."""
+
+    class Coarse(Session):
+        error = 0.0
+
+        def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
+            return [array(each) + np.float32(self.error) for each in super().run(feeds, limit)]
+
+    def opened(model: onnx.ModelProto, settings: SessionSettings, **options: Any) -> Session:
+        session = Coarse(model, replace(settings, isolated=False), **options)
+        if settings.isolated:
+            session.error = 0.25 if len(model.graph.node) == 2 else 0.25 * factor
+        return session
+
+    monkeypatch.setattr("xoptim.targets.verifying.Session", opened)
+    halves = "agraph (float[n] x) => (float[n] y) <float zero = {0}, float one = {1}> { t = Mul(x, zero) y = Add(t, one) }"
+    check = checked(halves, halves.replace("y = Add(t, one)", "u = Add(t, one) y = Identity(u)"))
+    assert check.status == status
+    assert ("and the original differs there by 0.25" in check.reason) == (status == "not verified")
 
 
 def test_other_outputs() -> None:
