@@ -202,12 +202,12 @@ def print_summary(summary: Summary, *, to_stderr: bool = False, verbose: bool = 
         console.print(f"needs       {', '.join(outcome.needed)}, in the same folder: weights are shared")
 
 
-_BRIEF: Final = ("loading", "optimizing", "quantizing", "validating")
-"""Steps whose times are shown always; the others with -v."""
+_BRIEF: Final = ("loading", "optimizing", "quantizing", "validating", "fitting")
+"""First words of the steps whose times are shown always; the others with -v."""
 
 
 def _shown_times(outcome: Outcome, *, verbose: bool) -> Iterator[tuple[str, float]]:
-    return ((step, seconds) for step, seconds in outcome.times.items() if verbose or step in _BRIEF)
+    return ((step, seconds) for step, seconds in outcome.times.items() if verbose or step.split()[0] in _BRIEF)
 
 
 def _assumed(outcome: Outcome) -> Iterator[str]:

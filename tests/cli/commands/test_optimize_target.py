@@ -64,6 +64,8 @@ def test_a_model_is_fitted_and_verified(xopt: Xopt, fake: _Fake) -> None:
     assert "Ceil" not in types_in("model.opt.onnx")
     lines = outcome.out.splitlines()
     assert "lowered     Ceil by LowerCeil, 1 time: there is no kernel" in lines
+    (times,) = (line for line in lines if line.startswith("time "))
+    assert "fitting to webgpu" in times
     assert "verified    on webgpu: equal on 2 runs, largest error 0 of at most 0" in lines
     assert not [line for line in lines if line.startswith("left ")]
 
