@@ -1,8 +1,8 @@
 """The comparison on a target, with onnxruntime on the processor as the target."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -61,27 +61,68 @@ def test_another_result() -> None:
     assert check.node == ""  # the target computes each node right
 
 
+Error: TypeAlias = Callable[[onnx.ModelProto, SessionSettings], float]
+HALVES = "agraph (float[n] x) => (float[n] y) <float zero = {0}, float one = {1}> { t = Mul(x, zero) y = Add(t, one) }"
+MORE = HALVES.replace("y = Add(t, one)", "u = Add(t, one) y = Identity(u)")
+
+
+class _Inexact(Session):
+    """A session of a target whose results differ by a number."""
+
+    error = 0.0
+
+    def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
+        return [array(each) + np.float32(self.error) for each in super().run(feeds, limit)]
+
+
+def inexact(error: Error, patch: pytest.MonkeyPatch) -> None:
+    """Let results on the target differ by the error of a model and the settings of its session."""
+
+    def opened(model: onnx.ModelProto, settings: SessionSettings, **options: Any) -> Session:
+        session = _Inexact(model, replace(settings, providers=("cpu",), isolated=False), **options)
+        session.error = error(model, settings) if settings.isolated else 0.0
+        return session
+
+    patch.setattr("xoptim.targets.verifying.Session", opened)
+
+
 @pytest.mark.parametrize(("factor", "status"), [(1.0, "not verified"), (1.9, "not verified"), (2.1, "different")])
 def test_a_result_that_is_as_inexact_there_as_the_original(factor: float, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The arithmetic of the target is at fault then, not the result."""
-
-    class Coarse(Session):
-        error = 0.0
-
-        def run(self, feeds: Mapping[str, Value], limit: float | None = None) -> list[Value]:
-            return [array(each) + np.float32(self.error) for each in super().run(feeds, limit)]
-
-    def opened(model: onnx.ModelProto, settings: SessionSettings, **options: Any) -> Session:
-        session = Coarse(model, replace(settings, isolated=False), **options)
-        if settings.isolated:
-            session.error = 0.25 if len(model.graph.node) == 2 else 0.25 * factor
-        return session
-
-    monkeypatch.setattr("xoptim.targets.verifying.Session", opened)
-    halves = "agraph (float[n] x) => (float[n] y) <float zero = {0}, float one = {1}> { t = Mul(x, zero) y = Add(t, one) }"
-    check = checked(halves, halves.replace("y = Add(t, one)", "u = Add(t, one) y = Identity(u)"))
+    inexact(lambda model, _: 0.25 if len(model.graph.node) == 2 else 0.25 * factor, monkeypatch)
+    check = checked(HALVES, MORE)
     assert check.status == status
     assert ("and the original differs there by 0.25" in check.reason) == (status == "not verified")
+
+
+@pytest.mark.parametrize(
+    ("exact", "rounded", "status", "reason"),
+    [
+        (0.0, 0.02, "equal", ""),
+        (2e-3, 0.02, "different", "output 'y' differs by 0.002 of its largest number, more than 0.001"),
+        (0.0, 0.5, "not verified", "differs by 0.5 of its largest number, more than 0.04, but by 0 where openvino computes in"),
+    ],
+)
+def test_a_target_that_rounds_is_checked_in_32_bits_first(
+    exact: float, rounded: float, status: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tolerance of its arithmetic would hide what it computes wrongly."""
+    errors = {True: exact, False: rounded}
+    inexact(lambda model, settings: errors[settings.float32] if len(model.graph.node) == 3 else 0.0, monkeypatch)
+    check = verify_on_target(parse(HALVES), parse(MORE), named("openvino"), ValidationOptions())
+    assert check.status == status
+    assert reason in check.reason
+
+
+@pytest.mark.parametrize(("alone", "operator"), [(0.0, ""), (0.25, "Mul")])
+def test_a_node_is_named_that_is_wrong_with_right_operands(
+    alone: float, operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the errors of its operands added up."""
+    inexact(lambda model, _: alone if len(model.graph.node) == 1 else 0.25, monkeypatch)
+    monkeypatch.setattr("xoptim.targets.verifying._Pair._error_of_original", lambda *_: 0.0)
+    check = checked(HALVES, MORE)
+    assert (check.status, check.operator) == ("different", operator)
 
 
 def test_other_outputs() -> None:

@@ -104,6 +104,8 @@ class Target:
         return str(ort.__version__) if self.provider and self.is_installed else ""
 
 
+FLOAT32_ERROR: Final = 1e-3
+"""Relative tolerance of results that another device computes in 32-bit floats."""
 FLOAT16_ERROR: Final = 8e-3
 """Relative tolerance of results that are computed in 16-bit floats."""
 BFLOAT16_ERROR: Final = 4e-2

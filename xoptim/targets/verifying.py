@@ -14,10 +14,11 @@ import onnx
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.operators import operator_label
-from xoptim.facts.protos import every_node
+from xoptim.facts.protos import every_node, fed_inputs
 from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
-from xoptim.targets.target import Target
+from xoptim.preparation.ports import extract_part
+from xoptim.targets.target import FLOAT32_ERROR, Target
 from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
@@ -136,48 +137,81 @@ def _verified(
         return TargetCheck(target.name, "not verified", f"the original does not run here: {error}")
     reference = references[0]
     runs = [run for each in references for run in each.runs]
-    tolerance = tolerance_of(target, reference.proto) if tolerance is None else tolerance
     there = replace(here.settings, providers=(target.provider,), software_device=software_device, isolated=True)
-    names = [port.name for port in reference.outputs]
-    worst = 0.0
-    compared: set[str] = set()
-    try:
-        session = Session(result, there, base_dir=base_dir)
-        ports = [port.name for port in session.outputs]
-        if ports != names:
-            return TargetCheck(target.name, "different", f"its outputs are {', '.join(ports)}, not {', '.join(names)}")
-        for run in runs:
-            results = session.run(run.feeds)
-            largest, output = _largest(names, run.results, results, tolerance)
-            compared.update(name for name, value in zip(names, run.results, strict=True) if _has_numbers(value))
-            if largest > tolerance:
-                reason = f"output {output!r} differs by {largest:.2g} of its largest number, more than {tolerance:.2g}"
-                check = TargetCheck(target.name, "different", reason, largest, tolerance, len(runs))
-                own = _error_of_original(original, there, run, here.original_dir)
-                if largest <= _MULTIPLE * own and own > tolerance:
-                    also = f"{reason}, and the original differs there by {own:.2g}"
-                    check = replace(check, status="not verified", reason=also)
-                node = _first_difference(result, there, run.feeds, base_dir, tolerance)
-                return check if node is None else _at(check, node)
-            worst = max(worst, largest)
-    except (LoadError, RunError, FeedError, ProviderUnavailable) as error:
-        check = TargetCheck(target.name, "not verified", f"the result does not run there: {error}")
-        return _with_failing_node(check, result, str(error))
-    hollow = [name for name in names if name not in compared]
-    if hollow:
-        reason = f"no run gave a number to compare in {', '.join(hollow)}; give values with --feeds"
-        return TargetCheck(target.name, "not verified", reason, worst, tolerance, len(runs))
-    return TargetCheck(target.name, "equal", "", worst, tolerance, len(runs))
+    allowed = tolerance_of(target, reference.proto) if tolerance is None else tolerance
+    names = tuple(port.name for port in reference.outputs)
+    pair = _Pair(target.name, original, here.original_dir, result, base_dir, names, tuple(runs))
+    if target.plugin is None or not target.plugin.float32_options:
+        return pair.compared(there, allowed)
+    # Where the target rounds 32-bit floats, its tolerance would hide what it computes wrongly.
+    is_stepped = _step_of(reference.proto) > 0.0
+    exact = pair.compared(replace(there, float32=True), allowed if is_stepped else FLOAT32_ERROR)
+    if not exact.ok:
+        return exact
+    rounded = pair.compared(there, allowed)
+    if rounded.status != "different":
+        return rounded
+    reason = f"{rounded.reason}, but by {exact.error:.2g} where {target.name} computes in 32-bit floats"
+    return replace(rounded, status="not verified", reason=reason, node="", operator="")
 
 
-def _error_of_original(original: ModelLike, there: SessionSettings, run: ReferenceRun, base_dir: Path | None) -> float:
-    """The error of the original on the target, 0 where it does not run there."""
-    try:
-        results = Session(original, there, base_dir=base_dir).run(run.feeds)
-    except (LoadError, RunError, FeedError, ProviderUnavailable):
-        return 0.0
-    errors = [error_of(first, second) for first, second in zip(run.results, results, strict=True)]
-    return max(errors, default=0.0)
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The original, with its runs on the processor, and the result."""
+
+    target: str
+    original: ModelLike
+    original_dir: Path | None
+    result: onnx.ModelProto
+    base_dir: Path | None
+    outputs: tuple[str, ...]
+    runs: tuple[ReferenceRun, ...]
+
+    def compared(self, there: SessionSettings, tolerance: float) -> TargetCheck:
+        """The comparison of the result on the target with the runs."""
+        worst = 0.0
+        compared: set[str] = set()
+        try:
+            session = Session(self.result, there, base_dir=self.base_dir)
+            ports = tuple(port.name for port in session.outputs)
+            if ports != self.outputs:
+                reason = f"its outputs are {', '.join(ports)}, not {', '.join(self.outputs)}"
+                return TargetCheck(self.target, "different", reason)
+            for run in self.runs:
+                largest, output = _largest(self.outputs, run.results, session.run(run.feeds))
+                if largest > tolerance:
+                    return self._different(run, output, largest, there, tolerance)
+                pairs = zip(self.outputs, run.results, strict=True)
+                compared.update(name for name, value in pairs if _has_numbers(value))
+                worst = max(worst, largest)
+        except (LoadError, RunError, FeedError, ProviderUnavailable) as error:
+            check = TargetCheck(self.target, "not verified", f"the result does not run there: {error}")
+            return _with_failing_node(check, self.result, str(error))
+        hollow = [name for name in self.outputs if name not in compared]
+        if hollow:
+            reason = f"no run gave a number to compare in {', '.join(hollow)}; give values with --feeds"
+            return TargetCheck(self.target, "not verified", reason, worst, tolerance, len(self.runs))
+        return TargetCheck(self.target, "equal", "", worst, tolerance, len(self.runs))
+
+    def _different(self, run: ReferenceRun, output: str, error: float, there: SessionSettings, tolerance: float) -> TargetCheck:
+        """The verdict about a run with a difference, which the original may show there as well."""
+        reason = f"output {output!r} differs by {error:.2g} of its largest number, more than {tolerance:.2g}"
+        check = TargetCheck(self.target, "different", reason, error, tolerance, len(self.runs))
+        own = self._error_of_original(run, there)
+        if error <= _MULTIPLE * own and own > tolerance:
+            reason = f"{reason}, and the original differs there by {own:.2g}"
+            check = replace(check, status="not verified", reason=reason)
+        node = _Probe(self.result, self.base_dir, there, run.feeds, tolerance).first_difference()
+        return check if node is None else _at(check, node)
+
+    def _error_of_original(self, run: ReferenceRun, there: SessionSettings) -> float:
+        """The error of the original on the target, 0 where it does not run there."""
+        try:
+            results = Session(self.original, there, base_dir=self.original_dir).run(run.feeds)
+        except (LoadError, RunError, FeedError, ProviderUnavailable):
+            return 0.0
+        errors = [error_of(first, second) for first, second in zip(run.results, results, strict=True)]
+        return max(errors, default=0.0)
 
 
 def _at(check: TargetCheck, node: onnx.NodeProto) -> TargetCheck:
@@ -201,11 +235,16 @@ def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -
 
 def tolerance_of(target: Target, model: onnx.ModelProto) -> float:
     """The error that the arithmetic of a target may make in an original; where it quantizes, one step is visible."""
+    return max(target.tolerance, _step_of(model))
+
+
+def _step_of(model: onnx.ModelProto) -> float:
+    """The error that one step of a quantization makes, 0 where nothing is quantized."""
     quantizes = any(node.op_type in _QUANTIZING for node in every_node(model.graph.node))
-    return max(target.tolerance, _STEP) if quantizes else target.tolerance
+    return _STEP if quantizes else 0.0
 
 
-def _largest(names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value], tolerance: float) -> tuple[float, str]:
+def _largest(names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value]) -> tuple[float, str]:
     """The largest error of the outputs, and the output that has it."""
     errors = [(error_of(first, second), name) for name, first, second in zip(names, expected, actual, strict=True)]
     return max(errors, default=(0.0, ""))
@@ -239,48 +278,79 @@ def _are_alike(expected: Value, actual: Value) -> bool:
     return bool(expected == actual)
 
 
-def _first_difference(
-    model: onnx.ModelProto, there: SessionSettings, feeds: Mapping[str, Value], base_dir: Path | None, tolerance: float
-) -> onnx.NodeProto | None:
-    """The first node, in the order of the model, whose result on the target differs from the one on the processor."""
-    nodes = [node for node in model.graph.node if any(node.output)]
-    begin, end = 0, len(nodes)
-    found: onnx.NodeProto | None = None
-    while begin < end:
-        step = max(1, -(-(end - begin) // _MOST_RESULTS))
-        chosen = list(range(begin + step - 1, end, step))
-        differing = _differing(model, [nodes[place] for place in chosen], there, feeds, base_dir, tolerance)
-        if differing is None:
-            return found
-        found = nodes[chosen[differing]]
-        begin, end = (chosen[differing - 1] + 1 if differing else begin), chosen[differing]
-        if step == 1:
-            break
-    return found
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A model, to be run here and on the target on the same values."""
 
+    model: onnx.ModelProto
+    base_dir: Path | None
+    there: SessionSettings
+    feeds: Mapping[str, Value]
+    tolerance: float
 
-def _differing(
-    model: onnx.ModelProto,
-    nodes: Sequence[onnx.NodeProto],
-    there: SessionSettings,
-    feeds: Mapping[str, Value],
-    base_dir: Path | None,
-    tolerance: float,
-) -> int | None:
-    """The place of the first of some nodes whose result differs."""
-    names = [next(filter(None, node.output)) for node in nodes]
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    with quietly():
-        known = load_model(probe, base_dir).graph
-    present = [name for name in names if known.info_of(name).dtype]
-    del probe.graph.output[:]
-    probe.graph.output.extend(onnx.helper.make_tensor_value_info(name, known.info_of(name).dtype, None) for name in present)
-    here = replace(there, providers=("cpu",), software_device=False)
-    try:
-        expected = Session(probe, here, base_dir=base_dir).run(feeds)
-        actual = Session(probe, there, base_dir=base_dir).run(feeds)
-    except (LoadError, RunError, FeedError):
-        return None
-    errors = {name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)}
-    return next((place for place, name in enumerate(names) if errors.get(name, 0.0) > tolerance), None)
+    @property
+    def here(self) -> SessionSettings:
+        """The settings of the processor."""
+        return replace(self.there, providers=("cpu",), software_device=False, float32=False, isolated=False)
+
+    def first_difference(self) -> onnx.NodeProto | None:
+        """The first node, in the order of the model, that the target computes wrongly, if there is one."""
+        nodes = [node for node in self.model.graph.node if any(node.output)]
+        begin, end = 0, len(nodes)
+        found: onnx.NodeProto | None = None
+        while begin < end:
+            step = max(1, -(-(end - begin) // _MOST_RESULTS))
+            chosen = list(range(begin + step - 1, end, step))
+            differing = self._differing([nodes[place] for place in chosen])
+            if differing is None:
+                break
+            found = nodes[chosen[differing]]
+            begin, end = (chosen[differing - 1] + 1 if differing else begin), chosen[differing]
+            if step == 1:
+                break
+        return found if found is not None and self._is_wrong_alone(found) else None
+
+    def _differing(self, nodes: Sequence[onnx.NodeProto]) -> int | None:
+        """The place of the first of some nodes whose result differs."""
+        names = [next(filter(None, node.output)) for node in nodes]
+        probe = self._with_outputs(names)
+        present = [value.name for value in probe.graph.output]
+        try:
+            expected = Session(probe, self.here, base_dir=self.base_dir).run(self.feeds)
+            actual = Session(probe, self.there, base_dir=self.base_dir).run(self.feeds)
+        except (LoadError, RunError, FeedError):
+            return None
+        errors = {name: error_of(a, b) for name, a, b in zip(present, expected, actual, strict=True)}
+        return next((place for place, name in enumerate(names) if errors.get(name, 0.0) > self.tolerance), None)
+
+    def _with_outputs(self, names: Sequence[str]) -> onnx.ModelProto:
+        """The model with other outputs: those of some results whose types are known."""
+        probe = onnx.ModelProto()
+        probe.CopyFrom(self.model)
+        with quietly():
+            known = load_model(probe, self.base_dir).graph
+        types = {name: known.info_of(name).dtype for name in names}
+        del probe.graph.output[:]
+        probe.graph.output.extend(
+            onnx.helper.make_tensor_value_info(name, dtype, None) for name, dtype in types.items() if dtype
+        )
+        return probe
+
+    def _is_wrong_alone(self, node: onnx.NodeProto) -> bool:
+        """Whether a node computes something else on the target from its operands on the processor.
+
+        Otherwise the differences of its operands added up, as rounding does.
+        """
+        computed = {name for each in self.model.graph.node if each.op_type != "Constant" for name in each.output}
+        operands = [name for name in dict.fromkeys(node.input) if name in computed]
+        try:
+            source = self._with_outputs(operands)
+            values = Session(source, self.here, base_dir=self.base_dir).run(self.feeds) if operands else []
+            given = {value.name: result for value, result in zip(source.graph.output, values, strict=False)}
+            part = extract_part(self.model, operands, [name for name in node.output if name][:1], self.base_dir)
+            feeds = {each.name: {**self.feeds, **given}[each.name] for each in fed_inputs(part)}
+            expected = Session(part, self.here, base_dir=self.base_dir).run(feeds)
+            actual = Session(part, self.there, base_dir=self.base_dir).run(feeds)
+        except (LoadError, RunError, FeedError, ModelError, KeyError):
+            return True
+        return max(map(error_of, expected, actual), default=0.0) > self.tolerance

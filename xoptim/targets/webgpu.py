@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from xoptim.targets.target import WIDE_TYPES, Needs, Target
+from xoptim.targets.target import FLOAT32_ERROR, WIDE_TYPES, Needs, Target
 from xoptim.validate.plugins import PLUGINS
 
 TARGET: Final = Target(
@@ -12,7 +12,7 @@ TARGET: Final = Target(
     plugin=PLUGINS["webgpu"],
     needs=Needs(missing_types=WIDE_TYPES),
     # WGSL allows sine and cosine an error of 2^-11, and exponentials some units in the last place.
-    tolerance=1e-3,
+    tolerance=FLOAT32_ERROR,
     # Most lowerings need it, and all kernels of the provider run it.
     opset=13,
 )

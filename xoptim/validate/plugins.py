@@ -41,6 +41,8 @@ class Plugin:
         devices: kinds of devices, the preferred one first.
         rounds_to: element type to which it may round numbers of 32-bit floats: results are compared
             accordingly.
+        float32_options: options with which it computes in 32-bit floats instead; empty where it has
+            none.
         advice: how to get a device where there is none.
         has_software_device: whether it runs on the processor where that is asked for.
     """
@@ -53,6 +55,7 @@ class Plugin:
     files: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ("NPU", "GPU", "CPU")
     rounds_to: int = TensorProto.FLOAT
+    float32_options: Mapping[str, str] = field(default_factory=dict)
     advice: str = ""
     has_software_device: bool = False
 
@@ -86,6 +89,7 @@ PLUGINS: Final[dict[str, Plugin]] = {
             devices=("CPU", "GPU", "NPU"),
             # Its plug-in for the processor computes in bfloat16 where the processor can.
             rounds_to=TensorProto.BFLOAT16,
+            float32_options={"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'},
             advice="it runs on processors, GPUs and NPUs of Intel",
         ),
         Plugin(
@@ -206,17 +210,26 @@ def kind_of(device: Any) -> str:
     return str(device.device.type.name)
 
 
-def provider_options(plugin: Plugin) -> dict[str, str]:
-    """The options of a plug-in that is loaded, files of its package with their paths."""
+def provider_options(plugin: Plugin, *, float32: bool = False) -> dict[str, str]:
+    """The options of a plug-in that is loaded, files of its package with their paths.
+
+    With ``float32``, those with which it does not round 32-bit floats.
+    """
     library = Path(_LOADED[plugin.provider])
     prefix = "lib" if library.name.startswith("lib") else ""
-    found = dict(plugin.options)
+    found = {**plugin.options, **(plugin.float32_options if float32 else {})}
     for name, stem in plugin.files.items():
         found[name] = str(library.with_name(f"{prefix}{stem}{library.suffix}"))
     return found
 
 
-def add_plugin(options: Any, plugins: Sequence[Plugin], *, software_device: bool = False) -> None:
+def add_plugin(
+    options: Any,
+    plugins: Sequence[Plugin],
+    *,
+    software_device: bool = False,
+    float32: bool = False,
+) -> None:
     """Load a plug-in, and add it to the ``onnxruntime.SessionOptions`` of a session.
 
     Raises `ProviderUnavailable` when it cannot be loaded, has no device here, or is not the only
@@ -231,4 +244,4 @@ def add_plugin(options: Any, plugins: Sequence[Plugin], *, software_device: bool
     if not found:
         what = f"the execution provider {plugin.name!r}"
         raise ProviderUnavailable(f"{what} finds no device here; {plugin.advice}")
-    options.add_provider_for_devices(found[:1], provider_options(plugin))
+    options.add_provider_for_devices(found[:1], provider_options(plugin, float32=float32))

@@ -117,6 +117,7 @@ class SessionSettings:
     # Libraries of operators to load, by file, or ``onnxruntime-extensions`` for the package of that name
     custom_op_libs: tuple[str, ...] = ()
     software_device: bool = False  # whether a plug-in runs on the processor where there is no other device (``webgpu``)
+    float32: bool = False  # whether a plug-in that rounds 32-bit floats does not (``openvino``)
     # Whether the session of a plug-in is in a process of its own: a plug-in that crashes is an error then
     isolated: bool = False
     log_severity: int = 4  # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as exceptions
@@ -401,7 +402,7 @@ def inference_session(source: str | bytes, options: Any, settings: SessionSettin
     off = {"disabled_optimizers": list(settings.disabled_optimizers)} if settings.disabled_optimizers else {}
     plugins = plugged_in(providers)
     if plugins:
-        add_plugin(options, plugins, software_device=settings.software_device)
+        add_plugin(options, plugins, software_device=settings.software_device, float32=settings.float32)
         with without_output():  # QNN writes to it
             return ort.InferenceSession(source, options, enable_fallback=0, **off)
     tf32 = {CUDA: {"use_tf32": str(int(settings.tf32))}}
