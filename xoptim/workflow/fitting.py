@@ -135,7 +135,7 @@ class Fit:
         self._target = target
         self._options = options
         self._how = how
-        self._distrusted: set[tuple[str, str]] = set()  # operators that the target computes wrongly
+        self._distrusted: dict[tuple[str, str], str] = {}  # operators that the target runs wrongly, with the reasons
 
     def run(self, source: Source | str | Path, proof: Proof) -> tuple[Proof, FittingOutcome]:
         """The fitted result, verified on the target, and what was found."""
@@ -189,10 +189,9 @@ class Fit:
         return () if found is None else found.nodes
 
     def _trusted(self, node: PlacedNode) -> PlacedNode:
-        """A node, as one that is not taken where the target computes its operator wrongly."""
-        if (node.domain, node.op_type) not in self._distrusted:
-            return node
-        return replace(node, partition=-1, reason=f"{self._target.name} computes it wrongly")
+        """A node, as one that is not taken where the target runs its operator wrongly."""
+        reason = self._distrusted.get((node.domain, node.op_type))
+        return node if reason is None else replace(node, partition=-1, reason=reason)
 
     def _fitted(self, proof: Proof, found: FittingOutcome) -> Proof:
         """The model with lowerings that change no result on the processor."""
@@ -284,11 +283,10 @@ class Fit:
                 tolerance=self._options.tolerance,
             )
             key = _key(check.operator)
-            if check.ok or not check.operator or key in self._distrusted:
+            if check.ok or key in self._distrusted or key not in lowerings(found.left_out):
                 return proof
-            self._distrusted.add(key)
-            if key not in lowerings(found.left_out):
-                return proof
+            fault = "computes it wrongly" if check.error else "fails at it"
+            self._distrusted[key] = f"{self._target.name} {fault}"
             self._discard(proof)
             proof = self._fitted(optimized, found)
 
