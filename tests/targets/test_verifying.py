@@ -140,5 +140,7 @@ def test_a_step_of_quantization_is_allowed_where_the_original_quantizes() -> Non
     target = named("cpu")
     rounding: onnx.ModelProto = parse("agraph (float[n] x) => (float[n] y) { y = Round(x) }")
     assert tolerance_of(target, parse(QUANTIZED)) == 0.02
+    halves = parse("agraph (float16[n] x) => (float16[n] y) { y = Round(x) }")
+    assert tolerance_of(target, halves) == 8e-3
     assert tolerance_of(target, rounding) == target.tolerance
     assert checked(QUANTIZED, QUANTIZED, tolerance=0.5).tolerance == 0.5

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from xoptim.facts.errors import ModelError
 from xoptim.facts.operators import operator_label
@@ -18,7 +19,8 @@ from xoptim.facts.protos import every_node, fed_inputs
 from xoptim.graph.load import load_model
 from xoptim.graph.propagate import quietly
 from xoptim.preparation.ports import extract_part
-from xoptim.targets.target import FLOAT32_ERROR, Target
+from xoptim.targets.target import BFLOAT16_ERROR, FLOAT16_ERROR, FLOAT32_ERROR, Target
+from xoptim.validate.double import element_types
 from xoptim.validate.errors import FeedError, LoadError, ProviderUnavailable, RunError
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import ModelLike
@@ -141,11 +143,11 @@ def _verified(
     allowed = tolerance_of(target, reference.proto) if tolerance is None else tolerance
     names = tuple(port.name for port in reference.outputs)
     pair = _Pair(target.name, original, here.original_dir, result, base_dir, names, tuple(runs))
-    if target.plugin is None or not target.plugin.float32_options:
+    rounds = target.plugin is not None and bool(target.plugin.float32_options)
+    if not rounds or _quantizes(reference.proto):  # one step of a quantization hides what 32-bit floats would show
         return pair.compared(there, allowed)
     # Where the target rounds 32-bit floats, its tolerance would hide what it computes wrongly.
-    is_stepped = _step_of(reference.proto) > 0.0
-    exact = pair.compared(replace(there, float32=True), allowed if is_stepped else FLOAT32_ERROR)
+    exact = pair.compared(replace(there, float32=True), max(FLOAT32_ERROR, _own_error(reference.proto)))
     if not exact.ok:
         return exact
     rounded = pair.compared(there, allowed)
@@ -234,14 +236,23 @@ def _with_failing_node(check: TargetCheck, model: onnx.ModelProto, error: str) -
 
 
 def tolerance_of(target: Target, model: onnx.ModelProto) -> float:
-    """The error that the arithmetic of a target may make in an original; where it quantizes, one step is visible."""
-    return max(target.tolerance, _step_of(model))
+    """The error that the arithmetic of a target, or the one of the model itself, may make."""
+    return max(target.tolerance, _own_error(model))
 
 
-def _step_of(model: onnx.ModelProto) -> float:
-    """The error that one step of a quantization makes, 0 where nothing is quantized."""
-    quantizes = any(node.op_type in _QUANTIZING for node in every_node(model.graph.node))
-    return _STEP if quantizes else 0.0
+def _own_error(model: onnx.ModelProto) -> float:
+    """The error that the types of a model may make; where it quantizes, one step is visible."""
+    types = element_types(model)
+    errors = (
+        (TensorProto.FLOAT16 in types, FLOAT16_ERROR),
+        (TensorProto.BFLOAT16 in types, BFLOAT16_ERROR),
+        (_quantizes(model), _STEP),
+    )
+    return max((error for is_made, error in errors if is_made), default=0.0)
+
+
+def _quantizes(model: onnx.ModelProto) -> bool:
+    return any(node.op_type in _QUANTIZING for node in every_node(model.graph.node))
 
 
 def _largest(names: Sequence[str], expected: Sequence[Value], actual: Sequence[Value]) -> tuple[float, str]:
