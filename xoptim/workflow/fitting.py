@@ -285,7 +285,8 @@ class Fit:
             key = _key(check.operator)
             if check.ok or key in self._distrusted or key not in lowerings(found.left_out):
                 return proof
-            fault = "computes it wrongly" if check.error else "fails at it"
+            is_computed = check.status == "different" or check.error > 0.0
+            fault = "computes it wrongly" if is_computed else "fails at it"
             self._distrusted[key] = f"{self._target.name} {fault}"
             self._discard(proof)
             proof = self._fitted(optimized, found)
