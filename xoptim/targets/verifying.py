@@ -299,11 +299,6 @@ class _Probe:
     feeds: Mapping[str, Value]
     tolerance: float
 
-    @property
-    def here(self) -> SessionSettings:
-        """The settings of the processor."""
-        return replace(self.there, providers=("cpu",), software_device=False, float32=False, isolated=False)
-
     def first_difference(self) -> onnx.NodeProto | None:
         """The first node, in the order of the model, that the target computes wrongly, if there is one."""
         nodes = [node for node in self.model.graph.node if any(node.output)]
@@ -327,7 +322,7 @@ class _Probe:
         probe = self._with_outputs(names)
         present = [value.name for value in probe.graph.output]
         try:
-            expected = Session(probe, self.here, base_dir=self.base_dir).run(self.feeds)
+            expected = Session(probe, self.there.on_processor(), base_dir=self.base_dir).run(self.feeds)
             actual = Session(probe, self.there, base_dir=self.base_dir).run(self.feeds)
         except (LoadError, RunError, FeedError):
             return None
@@ -356,11 +351,11 @@ class _Probe:
         operands = [name for name in dict.fromkeys(node.input) if name in computed]
         try:
             source = self._with_outputs(operands)
-            values = Session(source, self.here, base_dir=self.base_dir).run(self.feeds) if operands else []
+            values = Session(source, self.there.on_processor(), base_dir=self.base_dir).run(self.feeds) if operands else []
             given = {value.name: result for value, result in zip(source.graph.output, values, strict=False)}
             part = extract_part(self.model, operands, [name for name in node.output if name][:1], self.base_dir)
             feeds = {each.name: {**self.feeds, **given}[each.name] for each in fed_inputs(part)}
-            expected = Session(part, self.here, base_dir=self.base_dir).run(feeds)
+            expected = Session(part, self.there.on_processor(), base_dir=self.base_dir).run(feeds)
             actual = Session(part, self.there, base_dir=self.base_dir).run(feeds)
         except (LoadError, RunError, FeedError, ModelError, KeyError):
             return True

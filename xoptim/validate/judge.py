@@ -21,7 +21,7 @@ from xoptim.validate.noise import NoisyModel
 from xoptim.validate.options import ValidationOptions
 from xoptim.validate.protos import Located, ModelLike, read_proto
 from xoptim.validate.reference import Reference
-from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, ValidationReport, rounding_note
+from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, ValidationReport, is_small, rounding_note
 from xoptim.validate.runs import ReferenceRun, RunPlan
 from xoptim.validate.runtime import under_optimizations
 from xoptim.validate.session import Port, Session, Value
@@ -79,6 +79,7 @@ def judge(
     other = other or Located(*read_proto(optimized, base_dir))
     if not is_part:
         judging.arbitrate(reference, candidate, other)
+        judging.ask_processor(reference, other)
     del candidate  # frees its weights before the verdict loads further sessions
     report = judging.verdict(reference, is_part)
     if report.ok and options.is_thorough and reference.is_short:
@@ -246,6 +247,28 @@ class Judge:
                 self._settle(index, found)
         except Exception as error:  # what cannot run in double (kernels, weights or memory are missing) is judged as usual
             _LOGGER.debug("not run in 64-bit floats: %s", error)
+
+    def ask_processor(self, reference: Reference, other: Located) -> None:
+        """Accept differences in runs on unusual values that another execution provider makes, and the processor does not.
+
+        Its kernels may overflow, or cancel digits, where those of the processor do not; on usual values both models agree.
+        """
+        probes = [index for index, run in enumerate(self.runs) if run.is_probe and not run.is_accepted()]
+        settings = reference.settings.on_processor()
+        if not probes or settings == reference.settings:
+            return
+        models = (Located(reference.proto, reference.base_dir), other)
+        try:
+            sessions = [Session(each.proto, settings, base_dir=each.base_dir) for each in models]
+            for index in probes:
+                run = reference.runs[index]
+                first, second = (session.run(run.feeds) for session in sessions)
+                compared = _compare_results(reference.outputs, first, second, self._rules_of(run))
+                alike = {c.output for c in compared if c.ok or is_small(c)}
+                its = self.runs[index]
+                self.runs[index] = replace(its, settled=its.settled | alike, refuted=its.refuted - alike)
+        except (LoadError, RunError) as error:  # the processor lacks a kernel
+            _LOGGER.debug("not run on the processor: %s", error)
 
     def _doubtful(self, reference: Reference) -> list[int]:
         """The runs to repeat in double: those that break the rule, the cheapest with a difference, and the most different."""

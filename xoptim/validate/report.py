@@ -54,18 +54,18 @@ class RunReport:
             return False
         if comparison.ok or comparison.output in self.settled:
             return True
-        return (noise is not None and noise.accepted) or (self.is_coarse and _is_small(comparison))
+        return (noise is not None and noise.accepted) or (self.is_coarse and is_small(comparison))
 
     def is_close(self, comparison: Comparison) -> bool:
         """Whether an output that counts as equal differs by little of its largest number, if at all."""
-        return comparison.count > 0 and self.accepts(comparison) and (comparison.ok or _is_small(comparison))
+        return comparison.count > 0 and self.accepts(comparison) and (comparison.ok or is_small(comparison))
 
     def is_accepted(self) -> bool:
         """Whether all outputs count as equal."""
         return all(map(self.accepts, self.comparisons))
 
 
-def _is_small(comparison: Comparison) -> bool:
+def is_small(comparison: Comparison) -> bool:
     """Whether finite numbers differ by a small part of the largest one."""
     is_number = comparison.fault == "value" and comparison.tolerance is not None and math.isfinite(comparison.excess)
     return is_number and comparison.max_abs <= _COARSE * comparison.top

@@ -122,6 +122,10 @@ class SessionSettings:
     isolated: bool = False
     log_severity: int = 4  # of the messages that onnxruntime writes to standard error, 0 for all; errors arrive as exceptions
 
+    def on_processor(self) -> SessionSettings:
+        """The same on the processor."""
+        return replace(self, providers=("cpu",), software_device=False, float32=False, isolated=False)
+
     def without_copies(self) -> SessionSettings:
         """The same for a model with large weights, which are neither packed when it is loaded nor transposed all at once.
 
