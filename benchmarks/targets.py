@@ -39,7 +39,6 @@ _PAGE: Final = Path(__file__).parents[1] / "docs" / "targets.md"
 _HEAD: Final = "## Measured"
 _PEERS: Final = ("onnxslim", "onnxsim")
 _LIMIT: Final = 300.0  # seconds that another optimizer may take
-_DIFFERS: Final = "differs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,8 @@ class Bench:
             try:
                 times = self._times({"original": path, **models}, path)
             except XoptimError as error:
-                faults = dict.fromkeys(self.tools, str(error)[:40])
+                click.echo(f"{row.model} is not measured: {error}", err=True)
+                faults = dict.fromkeys(self.tools, "not measured")
         return replace(row, times=times, faults=faults)
 
     def _fault_of(self, row: Row, tool: str, path: Path, own: Path, write: Callable[[], object]) -> str:
@@ -180,7 +180,7 @@ class Bench:
         except RuntimeError as error:
             return str(error)[:40]
         if tool == "fitted":
-            return "" if row.fitting is not None and row.fitting.is_verified else _DIFFERS
+            return "" if row.fitting is not None and row.fitting.is_verified else row.verdict
         found = verify_on_target(
             path,
             onnx.load(own),
