@@ -114,6 +114,14 @@ def test_a_target_that_rounds_is_checked_in_32_bits_first(
     assert reason in check.reason
 
 
+def test_a_result_that_was_quantized_has_the_tolerance_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its error is no error of the target."""
+    inexact(lambda model, _: 0.02 if len(model.graph.node) == 3 else 0.0, monkeypatch)
+    stored = MORE.replace("float one = {1}", "float one = {1}, int8 w = {1}")
+    check = verify_on_target(parse(HALVES), parse(stored), named("openvino"), ValidationOptions())
+    assert (check.status, check.tolerance) == ("equal", 0.04)
+
+
 @pytest.mark.parametrize(("alone", "operator"), [(0.0, ""), (0.25, "Mul")])
 def test_a_node_is_named_that_is_wrong_with_right_operands(
     alone: float, operator: str, monkeypatch: pytest.MonkeyPatch
