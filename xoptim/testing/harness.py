@@ -87,8 +87,11 @@ def invalid(model: onnx.ModelProto) -> str:
 
 
 def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with onnxruntime's operators moved from the standard domain to its own, where onnx does not check them."""
-    hidden = {op_type for op_type in _HIDDEN if schema(op_type, "", opset_of(model)) is None}
+    """The model with onnxruntime's operators moved from the standard domain to its own, where onnx does not check them.
+
+    So is EyeLike: onnx 1.23 ends the process where the type of its operand is not known.
+    """
+    hidden = {"EyeLike", *(op_type for op_type in _HIDDEN if schema(op_type, "", opset_of(model)) is None)}
     if not any(node.op_type in hidden and not node.domain for node in all_nodes(model)):
         return model
     copy = deepcopy(model)
