@@ -24,9 +24,10 @@ from xoptim.validate.reference import Reference
 from xoptim.validate.report import Cause, Noise, RunReport, SkippedRun, Status, ValidationReport, is_small, rounding_note
 from xoptim.validate.runs import ReferenceRun, RunPlan
 from xoptim.validate.runtime import under_optimizations
-from xoptim.validate.session import Port, Session, Value
+from xoptim.validate.session import Port, Session, Value, resolve_providers
 from xoptim.validate.work import weight_bytes
 
+_PROCESSOR: Final = "CPUExecutionProvider"
 _DRAWS: Final = 4  # most times that the noise is measured
 _Levels: TypeAlias = dict[str, dict[int, ErrorBin]]
 """Differences that rounding makes in each output, by the magnitude of its elements."""
@@ -254,9 +255,9 @@ class Judge:
         Its kernels may overflow, or cancel digits, where those of the processor do not; on usual values both models agree.
         """
         probes = [index for index, run in enumerate(self.runs) if run.is_probe and not run.is_accepted()]
-        settings = reference.settings.on_processor()
-        if not probes or settings == reference.settings:
+        if not probes or resolve_providers(reference.settings.providers) == [_PROCESSOR]:
             return
+        settings = reference.settings.on_processor()
         models = (Located(reference.proto, reference.base_dir), other)
         try:
             sessions = [Session(each.proto, settings, base_dir=each.base_dir) for each in models]
