@@ -115,7 +115,7 @@ def test_a_target_that_rounds_is_checked_in_32_bits_first(
 
 
 def test_a_result_that_was_quantized_has_the_tolerance_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its error is no error of the target."""
+    """The target does not make its error."""
     inexact(lambda model, _: 0.02 if len(model.graph.node) == 3 else 0.0, monkeypatch)
     stored = MORE.replace("float one = {1}", "float one = {1}, int8 w = {1}")
     check = verify_on_target(parse(HALVES), parse(stored), named("openvino"), ValidationOptions())
