@@ -38,8 +38,8 @@ def _split(node: NodeProto) -> Iterator[NodeProto]:
     (result,) = node.output
     value = f"{result}/product"
     yield helper.make_node(_PRODUCTS[node.op_type], operands, [value], node.name, **attributes)
-    if len(node.input) > len(operands):
-        (added,) = node.input[len(operands) :]
+    added = "".join(node.input[len(operands) :])  # one operand, if any
+    if added:
         yield helper.make_node("Add", [value, added], [f"{result}/sum"])
         value = f"{result}/sum"
     if not activation:
