@@ -169,7 +169,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        result: Any = xopt.main(args=arguments, prog_name="xopt", complete_var=VARIABLE, standalone_mode=False)
+        with ENDING.insistently():
+            result: Any = xopt.main(args=arguments, prog_name="xopt", complete_var=VARIABLE, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code

@@ -127,6 +127,37 @@ main()"""
         assert onnx.load("model.onnx").graph.node[0].op_type == "MatMul"
 
 
+@pytest.mark.parametrize("instead", ["raise ImportError('initialization failed')", "pass"])
+def test_an_exception_that_a_library_catches_is_raised_again(instead: str) -> None:
+    """As extensions do that are being imported."""
+    code = (
+        "import signal\nfrom xoptim.system.signals import ENDING, Ended\nENDING.at_once(print); ENDING.by_exception()\n"
+        "try:\n    with ENDING.insistently():\n"
+        "        try:\n            signal.raise_signal(signal.SIGTERM)\n"
+        f"        except BaseException:\n            {instead}\n"
+        "except Ended as end:\n    print(end.word, end.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("terminated 143\n", "")
+
+
+def test_while_an_extension_is_imported() -> None:
+    name = "onnxruntime.capi.onnxruntime_pybind11_state"
+    code = (
+        "import signal, sys\nfrom importlib.machinery import ExtensionFileLoader as Loader\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\nexec_module = Loader.exec_module\n"
+        "def interrupted(self, module):\n"
+        f"    if module.__name__ == {name!r} and signal.getsignal(signal.SIGINT).__name__ == '_raise':\n"
+        "        try:\n            signal.raise_signal(signal.SIGINT)\n"
+        "        except BaseException as error:\n            raise ImportError('initialization failed') from error\n"
+        "    exec_module(self, module)\n"
+        "Loader.exec_module = interrupted\n"
+        f"sys.argv = ['xopt', *{WORDS!r}]\nfrom xoptim.cli.start import main\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    check(done, signal.SIGINT)
+
+
 def test_an_exception_that_python_ignores_is_raised_again() -> None:
     """As in a destructor, or a callback of a weak reference."""
     code = (

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ class Ending:
 
     def __init__(self) -> None:
         self._watched: list[signal.Signals] = []
-        self._is_ending = False
+        self._raised: Ended | None = None
 
     def at_once(self, report: Callable[[str], None]) -> None:
         """End at once, after a report, which gets the word for it: nothing has been written yet."""
@@ -67,10 +68,21 @@ class Ending:
 
     def by_exception(self) -> None:
         """Raise `Ended` once; further signals do not disturb what cleans up."""
-        self._is_ending = False
+        self._raised = None
         self._watched = self._watched or _heeded()
         self._handle(self._raise)
         sys.unraisablehook = self._ignored
+
+    @contextmanager
+    def insistently(self) -> Iterator[None]:
+        """Raise `Ended` where a library has caught it: an extension that is being imported raises ImportError instead."""
+        try:
+            yield
+        except Exception:
+            if self._raised is None:
+                raise
+        if self._raised is not None:
+            raise self._raised
 
     def never(self) -> None:
         """Ignore signals from now on: the command has ended, and its exit code is known."""
@@ -81,14 +93,14 @@ class Ending:
             signal.signal(each, handler)
 
     def _raise(self, number: int, _: FrameType | None) -> None:
-        if not self._is_ending:
-            self._is_ending = True
-            raise Ended(number)
+        if self._raised is None:
+            self._raised = Ended(number)
+            raise self._raised
 
     def _ignored(self, ignored: Any) -> None:
         """Report what Python ignores, except a lack of memory, which a message follows; raise `Ended` again."""
         if isinstance(ignored.exc_value, Ended):
-            self._is_ending = False
+            self._raised = None
             threading.Timer(_AGAIN, send_to_this_process, (ignored.exc_value.number,)).start()
         elif not issubclass(ignored.exc_type, MemoryError):
             sys.__unraisablehook__(ignored)
