@@ -75,14 +75,13 @@ class Ending:
 
     @contextmanager
     def insistently(self) -> Iterator[None]:
-        """Raise `Ended` where a library has caught it: an extension that is being imported raises ImportError instead."""
+        """Raise `Ended` where a library raised another error for it: an extension that is being imported, ImportError."""
         try:
             yield
         except Exception:
             if self._raised is None:
                 raise
-        if self._raised is not None:
-            raise self._raised
+            raise self._raised from None
 
     def never(self) -> None:
         """Ignore signals from now on: the command has ended, and its exit code is known."""
