@@ -76,6 +76,50 @@ def test_activations_that_are_part_of_an_operator(fused: str, plain: str, is_inn
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.parametrize("opset", [18, 21])
+def test_group_normalization_of_numbers_close_to_each_other(opset: int) -> None:
+    """Where the square of the mean is subtracted, few digits are left."""
+    count = 2 if opset == 18 else 4
+    text = f"agraph (float[2,4,3,5] x, float[{count}] s, float[{count}] b) => (float[2,4,3,5] y) "
+    model = parse(text + "{ y = GroupNormalization <num_groups = 2, epsilon = 0.25> (x, s, b) }", opset)
+    rng = np.random.default_rng(0)
+    x = (1000 + rng.standard_normal((2, 4, 3, 5)) / 64).astype(np.float32)
+    s, b = (rng.standard_normal(count).astype(np.float32) for _ in range(2))
+    grouped = x.astype(np.float64).reshape(2, 2, -1)
+    normal = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + 0.25)
+    scales, biases = (np.repeat(each.astype(np.float64), 4 // count)[:, np.newaxis, np.newaxis] for each in (s, b))
+    np.testing.assert_allclose(run_double(model, x=x, s=s, b=b), normal.reshape(x.shape) * scales + biases, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shape", "scale"),
+    [
+        ("", (2, 2, 3, 6), 6**-0.5),
+        ("scale = 0.4082483", (2, 2, 3, 6), 6**-0.5),
+        ("scale = 0.375", (2, 2, 3, 6), 0.375),
+        ("scale = 3", (2, 2, 3, 6), 3.0),
+        ("q_num_heads = 2, kv_num_heads = 2", (2, 3, 12), 6**-0.5),
+    ],
+)
+def test_attention_scales_with_all_digits(attributes: str, shape: tuple[int, ...], scale: float) -> None:
+    dims = ",".join(map(str, shape))
+    texts = [f"float[{dims}] {name}" for name in "qkv"]
+    head = f"agraph ({', '.join(texts)}) => (float[{dims}] y) "
+    model = parse(
+        f"{head}{{ y = Attention <{attributes}> (q, k, v) }}" if attributes else f"{head}{{ y = Attention(q, k, v) }}", 23
+    )
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name in "qkv"}
+    q, k, v = (value.astype(np.float64) for value in feeds.values())
+    if len(shape) == 3:
+        q, k, v = (each.reshape(2, 3, 2, 6).swapaxes(1, 2) for each in (q, k, v))
+    weights = np.exp(scale * (q @ k.swapaxes(2, 3)))
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    if len(shape) == 3:
+        expected = expected.swapaxes(1, 2).reshape(shape)
+    np.testing.assert_allclose(run_double(model, **feeds), expected, rtol=1e-13, atol=1e-13)
+
+
 def test_the_error_function_is_accurate() -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { y = Erf(x) }")
     x = np.linspace(-7, 7, 200).astype(np.float32)

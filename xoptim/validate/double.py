@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, helper, numpy_helper, parser
 
-from xoptim.facts.protos import every_node, inner_graphs, is_external, replace_items, standard_domain
+from xoptim.facts.protos import every_node, inner_graphs, is_external, standard_domain
 from xoptim.validate.double_conv import conv_function, is_conv, window_of
-from xoptim.validate.double_fused import split_activations
+from xoptim.validate.double_fused import split_operators
 from xoptim.validate.protos import Located, large_tensors, light_copy, tensor_array
 
 NARROW: Final = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -27,6 +27,8 @@ _TYPED: Final = frozenset(("to", "dtype", "output_dtype", "output_datatype", "so
 _LARGE: Final = 1 << 16  # bytes of weights that are handed to onnxruntime outside the protobuf
 _FRACTION: Final = 6  # binary places after the point, and in all, of a number that was not rounded
 _DIGITS: Final = 16
+_SCALES_OF_CHANNELS: Final = 21
+"""The first operator set whose GroupNormalization has a scale for each channel, and not for each group."""
 _DOMAIN: Final = "xoptim.double"
 _LEAST_OPSET: Final = 13
 """Before, some operators that the functions use have no kernels for double."""
@@ -67,7 +69,7 @@ def in_doubles(model: onnx.ModelProto, base_dir: Path | None, open_constants: Co
         if tensor.name in weights and tensor.data_type == narrow:
             tensor.data_type = TensorProto.DOUBLE
     for graph in reversed(_graphs(copy)):  # the inner ones first: a graph that changes has other nodes
-        split_activations(graph)
+        split_operators(graph)
     for graph in _graphs(copy):
         _widen_graph(graph, narrow, base_dir)
     for node in _all_nodes(copy):
@@ -225,9 +227,6 @@ def _widen_node(node: NodeProto, narrow: int, base_dir: Path | None) -> None:
             _widen_tensor(attribute.t, narrow, base_dir)
         elif attribute.name in _TYPED and attribute.i == narrow:
             attribute.i = TensorProto.DOUBLE
-    if node.op_type == "GroupNormalization" and not node.domain:  # its body computes in this type
-        kept = [attribute for attribute in node.attribute if attribute.name != "stash_type"]
-        replace_items(node.attribute, [*kept, helper.make_attribute("stash_type", int(TensorProto.DOUBLE))])
     if node.op_type == "ConstantOfShape" and not node.attribute and narrow == TensorProto.FLOAT:
         node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
 
@@ -244,7 +243,7 @@ def _add_functions(model: onnx.ModelProto) -> None:
             node.op_type, node.domain = window.name, _DOMAIN
             del node.attribute[:]
             continue
-        name = _replacement(node)
+        name = _replacement(node, opset)
         if name is None:
             continue
         needed.setdefault(name, _function(name, opset))
@@ -264,12 +263,14 @@ def _add_functions(model: onnx.ModelProto) -> None:
                 function.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
 
 
-def _replacement(node: NodeProto) -> str | None:
+def _replacement(node: NodeProto, opset: int) -> str | None:
     """The function that computes what a node computes, ``None`` for an operator that has kernels or that has none."""
     domain = standard_domain(node.domain)
     if domain == "" and node.op_type == "Gelu":
         is_tanh = any(a.name == "approximate" and a.s == b"tanh" for a in node.attribute)
         return "GeluTanh" if is_tanh else "GeluErf"
+    if domain == "" and node.op_type == "GroupNormalization":
+        return "GroupNormalization18" if opset < _SCALES_OF_CHANNELS else "GroupNormalization21"
     if domain == "" and node.op_type in _BODIES:
         return node.op_type
     if domain == "com.microsoft" and node.op_type in _CONTRIB:
@@ -330,6 +331,24 @@ def _erf() -> str:
     )
 
 
+def _group_normalization(scaled: str) -> str:
+    """GroupNormalization without the cancellation of onnxruntime's, which subtracts the square of the mean.
+
+    ``scaled`` is the size, after the batch, of the axis that scale and bias have: groups or channels.
+    """
+    return (
+        _attributes("epsilon") + "g = Constant <value_int: int = @num_groups> () zero = Constant <value_int = 0> () "
+        "first = Constant <value_ints = [0]> () axis = Constant <value_ints = [1]> () last = Constant <value_ints = [-1]> () "
+        "gs = Unsqueeze(g, first) s = Shape(x) cs = Shape <start = 1, end = 2> (x) "
+        "split = Concat <axis = 0> (first, gs, last) r = Reshape(x, split) "
+        "m = ReduceMean(r, last) d = Sub(r, m) q = Mul(d, d) v = ReduceMean(q, last) e = Add(v, epsilon) "
+        "w = Sqrt(e) n = Div(d, w) "
+        f"rows = Concat <axis = 0> (first, {scaled}, last) h = Reshape(n, rows) "
+        "scales = Unsqueeze(scale, axis) biases = Unsqueeze(bias, axis) k = Mul(h, scales) b = Add(k, biases) y = Reshape(b, s)"
+    )
+
+
+_GROUPED: Final = "<num_groups: int, epsilon: float = 1e-05> (x, scale, bias) => (y)"
 _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
     "Erf": ("Erf (x) => (y)", _erf),
     "Sigmoid": ("Sigmoid (x) => (y)", lambda: _ZERO_ONE + "n = Neg(x) e = Exp(n) a = Add(e, one) y = Div(one, a)"),
@@ -418,6 +437,8 @@ _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
     "Tan": ("Tan (x) => (y)", lambda: "s = Sin(x) c = Cos(x) y = Div(s, c)"),
     "Sinh": ("Sinh (x) => (y)", lambda: _HALF + "n = Neg(x) a = Exp(x) b = Exp(n) d = Sub(a, b) y = Mul(d, half)"),
     "Cosh": ("Cosh (x) => (y)", lambda: _HALF + "n = Neg(x) a = Exp(x) b = Exp(n) d = Add(a, b) y = Mul(d, half)"),
+    "GroupNormalization18": (f"GroupNormalization18 {_GROUPED}", lambda: _group_normalization("gs")),
+    "GroupNormalization21": (f"GroupNormalization21 {_GROUPED}", lambda: _group_normalization("cs")),
     "GeluErf": ("GeluErf (v) => (y)", lambda: _ERF_GELU),
     "GeluTanh": ("GeluTanh (v) => (y)", lambda: _TANH_GELU),
     "GeluTanhBias": ("GeluTanhBias (x, bias) => (y)", lambda: "v = Add(x, bias) " + _TANH_GELU),

@@ -1,14 +1,20 @@
-"""Operators with an activation (FusedGemm, FusedConv), which have no kernel for double, as the operators they stand for."""
+"""Operators that do not compute in double as the operators they stand for: FusedGemm and FusedConv, and Attention in part."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper
+
+from xoptim.facts.protos import standard_domain
 
 _DOMAIN: Final = "com.microsoft"
 _PRODUCTS: Final[Mapping[str, str]] = {"FusedGemm": "Gemm", "FusedConv": "Conv"}
+_SMALLEST: Final = 1e-4
+"""The least scale of Attention that may belong to the size of a head."""
 _PREFIX: Final = "activation_"
 _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "LeakyRelu": ("alpha",),
@@ -18,19 +24,57 @@ _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
 """The names of the parameters that FusedConv lists."""
 
 
-def split_activations(graph: GraphProto) -> None:
-    """Write each of these operators in a graph as a Gemm or Conv, an Add of what is added, and the activation."""
-    found = [node for node in graph.node if node.domain == _DOMAIN and node.op_type in _PRODUCTS]
-    if not found:
+def split_operators(graph: GraphProto) -> None:
+    """Write each of these operators in a graph as several nodes."""
+    splits = [_SPLITS.get((standard_domain(node.domain), node.op_type)) for node in graph.node]
+    if not any(splits):
         return
-    fused = {id(node) for node in found}
-    nodes = [part for node in graph.node for part in (_split(node) if id(node) in fused else [node])]
+    pairs = zip(graph.node, splits, strict=True)
+    nodes = [part for node, split in pairs for part in (split(node) if split else [node])]
     copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)
 
 
-def _split(node: NodeProto) -> Iterator[NodeProto]:
+def _scaled_attention(node: NodeProto) -> Iterator[NodeProto]:
+    """Attention of queries that are scaled before: within, the root of the scale is rounded to 32 bits, and so is Softmax."""
+    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    query, result = node.input[0], node.output[0]
+    scale, scaled = f"{result}/scale", f"{result}/scaled"
+    if "scale" in attributes:
+        yield _constant(scale, _not_rounded(attributes["scale"]))
+    else:
+        yield from _usual_scale(query, scale, attributes.get("q_num_heads", 1))
+    yield helper.make_node("Mul", [query, scale], [scaled])
+    attributes |= {"scale": 1.0, "softmax_precision": int(TensorProto.DOUBLE)}
+    yield helper.make_node("Attention", [scaled, *node.input[1:]], list(node.output), node.name, **attributes)
+
+
+def _usual_scale(query: str, scale: str, heads: int) -> Iterator[NodeProto]:
+    """One over the root of the size of a head: of the last axis, or of its share where it holds all heads."""
+    steps = [f"{scale}/{name}" for name in ("width", "number", "heads", "size", "root")]
+    width, number, count, size, root = steps
+    yield helper.make_node("Shape", [query], [width], start=-1)
+    yield helper.make_node("Cast", [width], [number], to=int(TensorProto.DOUBLE))
+    yield _constant(count, heads)
+    yield helper.make_node("Div", [number, count], [size])
+    yield helper.make_node("Sqrt", [size], [root])
+    yield helper.make_node("Reciprocal", [root], [scale])
+
+
+def _not_rounded(scale: float) -> float:
+    """One over the root of a whole number, where the scale is that in 32 bits; else the scale."""
+    if not _SMALLEST < scale <= 1:
+        return scale
+    usual = 1 / math.sqrt(round(scale**-2))
+    return usual if np.float32(usual) == np.float32(scale) else scale
+
+
+def _constant(name: str, number: float) -> NodeProto:
+    return helper.make_node("Constant", [], [name], value=helper.make_tensor("", TensorProto.DOUBLE, (), [number]))
+
+
+def _without_activation(node: NodeProto) -> Iterator[NodeProto]:
     attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     activation = attributes.pop("activation", b"").decode()
     parameters = _parameters(attributes, activation)
@@ -49,8 +93,7 @@ def _split(node: NodeProto) -> Iterator[NodeProto]:
     if activation == "Clip":
         for name, bound in parameters.items():
             inputs.append(f"{result}/{name}")
-            number = helper.make_tensor("", TensorProto.DOUBLE, (), [bound])
-            yield helper.make_node("Constant", [], inputs[-1:], value=number)
+            yield _constant(inputs[-1], bound)
         parameters = {}
     yield helper.make_node(activation, inputs, [result], **parameters)
 
@@ -62,3 +105,10 @@ def _parameters(attributes: dict[str, Any], activation: str) -> dict[str, Any]:
     for name in [name for name in attributes if name.startswith(_PREFIX)]:
         found[name.removeprefix(_PREFIX)] = attributes.pop(name)
     return found
+
+
+_SPLITS: Final[Mapping[tuple[str, str], Callable[[NodeProto], Iterator[NodeProto]]]] = {
+    (_DOMAIN, "FusedGemm"): _without_activation,
+    (_DOMAIN, "FusedConv"): _without_activation,
+    ("", "Attention"): _scaled_attention,
+}
