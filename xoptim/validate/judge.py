@@ -80,7 +80,7 @@ def judge(
     other = other or Located(*read_proto(optimized, base_dir))
     if not is_part:
         judging.arbitrate(reference, candidate, other)
-        judging.ask_processor(reference, other)
+        judging.ask_processor(reference, candidate, other)
     del candidate  # frees its weights before the verdict loads further sessions
     report = judging.verdict(reference, is_part)
     if report.ok and options.is_thorough and reference.is_short:
@@ -249,27 +249,43 @@ class Judge:
         except Exception as error:  # what cannot run in double (kernels, weights or memory are missing) is judged as usual
             _LOGGER.debug("not run in 64-bit floats: %s", error)
 
-    def ask_processor(self, reference: Reference, other: Located) -> None:
-        """Accept differences in runs on unusual values that another execution provider makes, and the processor does not.
+    def ask_processor(self, reference: Reference, candidate: Session, other: Located) -> None:
+        """Accept differences on another execution provider that are not those of the optimized model.
 
-        Its kernels may overflow, or cancel digits, where those of the processor do not; on usual values both models agree.
+        The kernels of the provider may compute the original wrongly, where the optimized model gives the processor's results.
+        On unusual values they may also overflow, or cancel digits, where the processor finds no difference.
         """
-        probes = [index for index, run in enumerate(self.runs) if run.is_probe and not run.is_accepted()]
-        if not probes or resolve_providers(reference.settings.providers) == [_PROCESSOR]:
+        doubted = [index for index, run in enumerate(self.runs) if not run.is_accepted() and not run.refuted]
+        if not doubted or resolve_providers(reference.settings.providers) == [_PROCESSOR]:
             return
         settings = reference.settings.on_processor()
-        models = (Located(reference.proto, reference.base_dir), other)
         try:
-            sessions = [Session(each.proto, settings, base_dir=each.base_dir) for each in models]
-            for index in probes:
-                run = reference.runs[index]
-                first, second = (session.run(run.feeds) for session in sessions)
-                compared = _compare_results(reference.outputs, first, second, self._rules_of(run))
-                alike = {c.output for c in compared if c.ok or is_small(c)}
-                its = self.runs[index]
-                self.runs[index] = replace(its, settled=its.settled | alike, refuted=its.refuted - alike)
+            original = Session(reference.proto, settings, base_dir=reference.base_dir)
+            repeated: Session | None = None
+            for index in doubted:
+                run, its = reference.runs[index], self.runs[index]
+                right = original.run(run.feeds)
+                alike = self._alike(reference, run, right, candidate.run(run.feeds))
+                self._note_wrong_original([c.output for c in its.comparisons if not its.accepts(c) and c.output in alike])
+                if its.is_probe:
+                    repeated = repeated or Session(other.proto, settings, base_dir=other.base_dir)
+                    alike |= self._alike(reference, run, right, repeated.run(run.feeds))
+                self.runs[index] = replace(its, settled=its.settled | alike)
         except (LoadError, RunError) as error:  # the processor lacks a kernel
             _LOGGER.debug("not run on the processor: %s", error)
+
+    def _alike(self, reference: Reference, run: ReferenceRun, first: Sequence[Value], second: Sequence[Value]) -> set[str]:
+        """The outputs on which two results agree."""
+        compared = _compare_results(reference.outputs, first, second, self._rules_of(run))
+        different = {c.output for c in compared if not c.ok and not (run.is_probe and is_small(c))}
+        return {c.output for c in compared} - different
+
+    def _note_wrong_original(self, outputs: Sequence[str]) -> None:
+        where = ", ".join(self._options.providers)
+        for output in outputs:
+            note = f"output {output!r} of the original on {where} is not what the CPU computes; that of the result is"
+            if note not in self._notes:
+                self._notes.append(note)
 
     def _doubtful(self, reference: Reference) -> list[int]:
         """The runs to repeat in double: those that break the rule, the cheapest with a difference, and the most different."""
