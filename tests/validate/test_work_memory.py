@@ -19,7 +19,7 @@ from xoptim.validate.input_kinds import input_kinds
 from xoptim.validate.noise import NoisyModel
 from xoptim.validate.runs import ReferenceRun, ResultStore, on_disk
 from xoptim.validate.sized import SizedModel
-from xoptim.validate.work import Work, is_large, is_mapped
+from xoptim.validate.work import NODE, Work, is_large, is_mapped
 
 HEAD = "agraph (float[n,512] x) => (float[n,1] y) <int64[1] a = {1}, float o = {20}> { z = Mul(x, w) w2 = Add(z, o)"
 NAIVE = f"{HEAD} m = ReduceMean(w2, a) q = Mul(w2, w2) n2 = ReduceMean(q, a) s = Mul(m, m) y = Sub(n2, s) }}"
@@ -157,7 +157,7 @@ def test_the_plan_reads_no_weights(tmp_path: Path) -> None:
         stream.truncate(1 << 31)
     before = resident_size()
     sized = SizedModel(model, tmp_path)
-    assert Work(sized).of({"n": 2, "s": 3}) == 2 * 6 * 16384 * 32768 + 16 * 6 * 32768
+    assert Work(sized).of({"n": 2, "s": 3}) == NODE + 2 * 6 * 16384 * 32768 + 16 * 6 * 32768
     assert size_bounds(sized) == []
     assert input_kinds(model, {"x": 1})["x"].kind == "free"
     assert NoisyModel(model, tmp_path, np.random.default_rng(0)).weights == {}

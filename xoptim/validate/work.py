@@ -178,6 +178,8 @@ _PASSES: Final = {"Softmax": 5, "LogSoftmax": 5, "LayerNormalization": 7, "Batch
 """Operations for each element, roughly: the passes over the tensor that the formulas make."""
 _ELEMENT: Final = 16
 """Operations of a product that take as long as writing one element."""
+NODE: Final = 1 << 12
+"""Operations that take as long as it takes onnxruntime to start a node: about a microsecond."""
 _PAST: Final = {"Attention": 4, "MultiHeadAttention": 6, "GroupQueryAttention": 3}
 """Operands of attention that hold the keys of earlier calls."""
 
@@ -229,7 +231,7 @@ _FORMULAS: Final[dict[str, Callable[[Node, Shapes, Shapes], int]]] = {
 
 
 class Work:
-    """The work of a run of a model, in operations; what is written counts too."""
+    """The work of a run of a model, in operations; what is written counts too, and each node for what it takes to start it."""
 
     def __init__(self, model: SizedModel) -> None:
         self._model = model
@@ -259,7 +261,7 @@ class Work:
     def _of(self, sizing: Sizing, node: Node, operands: list[Info], results: list[Info], times: Shape) -> int:
         read, written = ([sizing.shape(info) for info in infos] for infos in (operands, results))
         known = [shape or () for shape in written]
-        work = _ELEMENT * sum(math.prod(shape) for shape in known)
+        work = NODE + _ELEMENT * sum(math.prod(shape) for shape in known)
         if None not in read and None not in written and known:
             with contextlib.suppress(IndexError):  # shapes that the operator does not take
                 work += operations(node, [shape or () for shape in read], known)
