@@ -67,7 +67,9 @@ ELEMENTWISE: Final = frozenset(
 )
 """The result has the shape of the first operand, each element comes from the one in its place; bounds are numbers."""
 
-POSITIONAL: Final = frozenset(("Acos", "Asin", "Atan", "Cos", "Log", "Mish", "Sin", "Softplus"))
+POSITIONAL: Final = frozenset(
+    ("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Exp", "Log", "Mish", "Selu", "Sin", "Softplus", "Tanh")
+)
 """Elementwise operators that onnxruntime rounds differently at the end of a tensor, which vector instructions do not reach."""
 
 SHAPE_KEEPING: Final = ELEMENTWISE | {
