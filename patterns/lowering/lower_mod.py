@@ -7,6 +7,7 @@ from xoptim.facts.dtypes import is_float
 from xoptim.match import Constant, Example, GraphView, Match, PatternBuilder, PatternRewriter
 from xoptim.match.trace import Symbol
 
+from ._bounds import bounds_of
 from ._lowering import _Lowering
 
 _DIVIDED: Final = frozenset(
@@ -20,8 +21,8 @@ _DIVIDED: Final = frozenset(
 class LowerModPattern(_Lowering):
     """Mod(x, b) → x - Div(x, b) · b
 
-    What: the rest of a division by constants. Of integers, a negative rest is mended by adding b; of floats, the quotient
-    is rounded towards 0.
+    What: the rest of a division by constants. Of integers that may be negative, a negative rest is mended by adding b; of
+    floats, the quotient is rounded towards 0.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is not one of 32 or 64 bits, or 16-bit floats.
@@ -48,7 +49,9 @@ class LowerModPattern(_Lowering):
             return m.derive(of_floats=True, unsigned=False)
         if m.fmod:  # (4)
             return self.none(m.nodes[0], msg="the rest has the sign of x")
-        return m.derive(of_floats=False, unsigned=dtype == TensorProto.UINT32)
+        bounds = bounds_of(g, m.x)
+        is_positive = bounds is not None and bounds.low >= 0
+        return m.derive(of_floats=False, unsigned=is_positive or dtype == TensorProto.UINT32)
 
     def apply_pattern(self, g: PatternRewriter, x: str, b: str, of_floats: bool, unsigned: bool) -> str:
         quotient = g.op.Div(x, b)
@@ -66,6 +69,8 @@ class LowerModPattern(_Lowering):
         "{ q = Div(x, b) p = Mul(q, b) r = Sub(x, p) n = Less(r, o) s = Add(r, b) y = Where(n, s, r) }",
         "agraph (uint32[a,2] x) => (uint32[a,2] y) <uint32[2] b = {7, 8}> { y = Mod(x, b) }",
         "<uint32[2] b = {7, 8}> { q = Div(x, b) p = Mul(q, b) y = Sub(x, p) }",
+        "agraph (float[a,4] x) => (int64[1] y) <int64 b = {7}> { s = Shape <start = 0, end = 1> (x) y = Mod(s, b) }",
+        "<int64 b = {7}> { s = Shape <start = 0, end = 1> (x) q = Div(s, b) p = Mul(q, b) y = Sub(s, p) }",
         "agraph (float[a] x) => (float[a] y) <float b = {1}> { y = Mod <fmod = 1> (x, b) }",
         "<float b = {1}, float o = {0}> "
         "{ q = Div(x, b) c = Ceil(q) f = Floor(q) n = Less(q, o) t = Where(n, c, f) p = Mul(t, b) y = Sub(x, p) }",
