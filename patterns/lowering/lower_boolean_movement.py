@@ -45,7 +45,8 @@ class LowerBooleanMovementPattern(PatternOptimization):
     examples = Example.pairs(
         "agraph (bool[a,b] x) => (bool[b,a] y) { y = Transpose <perm = [1, 0]> (x) }",
         "{ t = Cast <to = 6> (x) u = Transpose <perm = [1, 0]> (t) y = Cast <to = 9> (u) }",
-        "agraph (bool[a,4] x) => (bool[a,u] y) <int64[1] s = {1}, int64[1] e = {3}, int64[1] i = {1}> { y = Slice(x, s, e, i) }",
+        "agraph (bool[a,4] x) => (bool[a,u] y) <int64[1] s = {1}, int64[1] e = {3}, int64[1] i = {1}> "
+        "{ y = Slice(x, s, e, i) }",
         "<int64[1] s = {1}, int64[1] e = {3}, int64[1] i = {1}> "
         "{ t = Cast <to = 1> (x) u = Slice(t, s, e, i) y = Cast <to = 9> (u) }",
         "agraph (bool[a,4] x, bool[a,3] z) => (bool[a,7] y) { y = Concat <axis = 1> (x, z) }",
