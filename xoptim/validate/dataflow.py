@@ -11,7 +11,7 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from xoptim.facts.protos import is_external
-from xoptim.validate.protos import large_tensors, light_copy
+from xoptim.validate.protos import inferred_graph
 
 Shape: TypeAlias = "tuple[int | str | None, ...]"
 """One entry an axis: its size, the expression that names it, or ``None``."""
@@ -87,12 +87,9 @@ class Dataflow:
         return self._shapes[name]
 
     def _infer(self) -> None:
-        light = light_copy(self._model, large_tensors(self._model, _SMALL * 8))
-        try:
-            inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
-        except Exception:  # a model that onnx cannot type may still run in onnxruntime
-            return
-        self._add_value_infos(inferred.graph.value_info, "")
+        inferred = inferred_graph(self._model, _SMALL * 8, data_prop=True)
+        if inferred is not None:
+            self._add_value_infos(inferred.value_info, "")
 
     def _add_graph(self, graph: onnx.GraphProto, scope: str) -> None:
         for tensor in graph.initializer:

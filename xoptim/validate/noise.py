@@ -11,9 +11,10 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, element_type, is_float, numpy_dtype
 from xoptim.facts.protos import fed_inputs, is_external, replace_items
-from xoptim.validate.protos import large_tensors, light_copy, tensor_array
+from xoptim.validate.protos import inferred_graph, light_copy, tensor_array
 from xoptim.validate.session import Value
 
+_LARGEST_READ: Final = 8192  # bytes of a constant that inference may read
 _SMALLEST_WEIGHT: Final = 32  # elements
 _MOST_ELEMENTS: Final = 200_000_000  # moved in all, to bound time and memory
 _MOST_EXTERNAL: Final = 1 << 24  # of these, elements that lie in external files
@@ -98,10 +99,7 @@ def _add_defaults(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> N
 
 def _tensor_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto.Tensor]:
     """Types of the values of the main graph that are declared or can be inferred."""
-    try:
-        graph = onnx.shape_inference.infer_shapes(light_copy(model, large_tensors(model, 8192))).graph
-    except Exception:  # a model that onnx cannot type may still run in onnxruntime
-        graph = model.graph
+    graph = inferred_graph(model, _LARGEST_READ) or model.graph
     return {v.name: v.type.tensor_type for values in (graph.value_info, graph.output) for v in values}
 
 

@@ -29,6 +29,7 @@ class Located(NamedTuple):
     base_dir: Path | None
 
 
+_NOT_INFERRED = "com.microsoft"  # a domain whose operators onnx does not know
 _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 
 
@@ -89,6 +90,25 @@ def light_copy(model: onnx.ModelProto, left_out: Collection[str]) -> onnx.ModelP
         else:
             copy.graph.initializer.add().CopyFrom(tensor)
     return copy
+
+
+def inferred_graph(model: onnx.ModelProto, limit: int, *, data_prop: bool = False) -> onnx.GraphProto | None:
+    """The main graph with the types and shapes that onnx infers without initializers of more than ``limit`` bytes.
+
+    ``None`` for a model that onnx cannot type, which may still run in onnxruntime. EyeLike gets another domain there, which
+    onnx does not infer: where the type of its operand is not known, onnx 1.23 ends the process.
+    """
+    light = light_copy(model, large_tensors(model, limit))
+    unsafe = [node for node in _nodes(light) if node.op_type == "EyeLike"]
+    for node in unsafe:
+        node.domain = _NOT_INFERRED
+    for imports in (light.opset_import, *(function.opset_import for function in light.functions)) if unsafe else ():
+        if all(each.domain != _NOT_INFERRED for each in imports):
+            imports.append(onnx.helper.make_opsetid(_NOT_INFERRED, 1))
+    try:
+        return onnx.shape_inference.infer_shapes(light, data_prop=data_prop).graph
+    except Exception:
+        return None
 
 
 def loadable_copy(model: ModelLike, base_dir: Path | None) -> tuple[onnx.ModelProto, Path | None] | None:
