@@ -11,7 +11,7 @@ _FIRST: Final = (
 )
 _ALL: Final = ("Concat",)
 _OF_FLOATS: Final = ("Slice",)
-"""What WebGPU has for floats alone."""
+"""Operators that WebGPU has for floats alone."""
 
 
 class LowerBooleanMovementPattern(PatternOptimization):

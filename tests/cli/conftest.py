@@ -8,7 +8,10 @@ import pytest
 
 from tests.cli.command import Xopt, runner
 from xoptim import installed_patterns
+from xoptim.bench.options import BenchOptions
 from xoptim.catalogue import discovery
+
+MOMENT = 0.1  # seconds
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +24,16 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def xopt(capsys: pytest.CaptureFixture[str]) -> Xopt:
     """Runs a command line."""
     return runner(capsys)
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements take a moment only, for tests to which the numbers do not matter."""
+    monkeypatch.setattr("xoptim.cli.commands.optimize.PATIENCE", MOMENT)
+    monkeypatch.setattr("xoptim.cli.commands.report.PATIENCE", MOMENT)
+    usual = BenchOptions.__init__.__kwdefaults__
+    assert usual is not None
+    monkeypatch.setitem(usual, "seconds", MOMENT)
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ def test_texts_are_stripped(xopt: Xopt) -> None:
     assert (node.doc_string, len(node.metadata_props)) == ("", 0)
 
 
+@pytest.mark.usefixtures("brief")
 def test_measured_and_bisected_models_are_the_prepared_ones(xopt: Xopt, brief: None) -> None:
     write(TWO)
     outcome = xopt("model.onnx", "--rename", "x=pixels", "--fix", "batch=2,seq=3", "--benchmark", "--json")

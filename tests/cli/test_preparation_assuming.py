@@ -133,6 +133,7 @@ def test_explanations_under_assumptions(xopt: Xopt) -> None:
     assert "1 matches" in xopt("explain", "model.onnx", "Attention", *KNOWN).out
 
 
+@pytest.mark.usefixtures("brief")
 def test_guarded_models_are_measured_on_values_that_pass(xopt: Xopt) -> None:
     write("agraph (float[n,m] x) => (float[n,m] y) { t = Neg(x) y = Exp(t) }")
     known = ("--assume", "m % 7 == 5", "--assume", "sorted(x)")

@@ -34,10 +34,10 @@ def test_a_kernel_that_does_not_return(words: tuple[str, ...]) -> None:
     given = write(BOXES).read_bytes()
     np.savez("feeds.npz", n=np.array(MANY))
     command = "from xoptim.cli.start import main; main()"
-    options = ("model.onnx", "--feeds", "feeds.npz", "--run-limit", "5", *words)
+    options = ("model.onnx", "--feeds", "feeds.npz", "--run-limit", "2", *words)
     done = subprocess.run([sys.executable, "-c", command, *options], capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("xopt: error: a run did not end within 5 seconds, and one node does not stop; --run-limit")
+    assert done.stderr.startswith("xopt: error: a run did not end within 2 seconds, and one node does not stop; --run-limit")
     assert done.stderr.count("\n") == 1
     assert Path("model.onnx").read_bytes() == given
     assert files() == {"model.onnx", "feeds.npz"}

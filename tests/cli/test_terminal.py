@@ -130,6 +130,7 @@ def check(texts: Sequence[str], words: Sequence[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*(each.name for each in COMMANDS), "fast"])
+@pytest.mark.usefixtures("brief")
 def test_names_of_a_model_do_not_control_the_terminal(name: str, tmp_path: Path, xopt: Xopt) -> None:
     write(spoiled(), "bad.onnx")
     if name == "replay":

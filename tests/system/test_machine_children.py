@@ -45,7 +45,7 @@ def _planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("bench", "models/model.onnx", "models/model.onnx", "--seconds", "0.01"),
         pytest.param(("batch", "models", "-o", "out", "-j", "1"), marks=pytest.mark.slow),
         pytest.param(("tune", "models/model.onnx", "-o", "tuned.onnx", "--budget", "0.1"), marks=pytest.mark.slow),
-        pytest.param(("models/model.onnx", "-o", "out.onnx", "--benchmark", "--only-if-faster"), marks=pytest.mark.slow),
+        pytest.param(("models/model.onnx", "-o", "out.onnx", "--benchmark"), marks=pytest.mark.slow),
     ],
     ids=lambda words: words[0],
 )

@@ -67,10 +67,10 @@ ELEMENTWISE: Final = frozenset(
 )
 """The result has the shape of the first operand, each element comes from the one in its place; bounds are numbers."""
 
-POSITIONAL: Final = frozenset(
-    ("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Exp", "Log", "Mish", "Selu", "Sin", "Softplus", "Tanh")
-)
-"""Elementwise operators that onnxruntime rounds differently at the end of a tensor, which vector instructions do not reach."""
+POSITIONAL: Final = frozenset(("Acos", "Asin", "Atan", "Celu", "Cos", "Elu", "Log", "Mish", "Selu", "Sin", "Softplus"))
+"""Elementwise operators that onnxruntime rounds differently at the end of a tensor, which vector instructions do not reach.
+
+(Exp and Tanh too, of 64-bit floats alone.)"""
 
 SHAPE_KEEPING: Final = ELEMENTWISE | {
     *("BatchNormalization", "CastLike", "CumSum", "Dropout", "GroupNormalization", "Hardmax", "InstanceNormalization"),

@@ -163,6 +163,15 @@ def _compare_results(
     return tuple(c for port, e, a in triples for c in compare_values(port.name, e, a, rules))
 
 
+def _alike(
+    run: ReferenceRun, outputs: Sequence[Port], first: Sequence[Value], second: Sequence[Value], options: ValidationOptions
+) -> set[str]:
+    """The outputs on which two results of a run agree."""
+    compared = _compare_results(outputs, first, second, _rules(run, options))
+    different = {c.output for c in compared if not c.ok and not (run.is_probe and is_small(c))}
+    return {c.output for c in compared} - different
+
+
 def hollow_outputs(runs: Sequence[RunReport], outputs: Sequence[Port]) -> list[str]:
     """Outputs without a compared element, empty or NaN in every run, except for outputs that are empty by their type."""
     judged = {c.whole or c.output for run in runs for c in run.comparisons if c.judged}
@@ -265,27 +274,19 @@ class Judge:
             for index in doubted:
                 run, its = reference.runs[index], self.runs[index]
                 right = original.run(run.feeds)
-                alike = self._alike(reference, run, right, candidate.run(run.feeds))
-                self._note_wrong_original([c.output for c in its.comparisons if not its.accepts(c) and c.output in alike])
+                alike = _alike(run, reference.outputs, right, candidate.run(run.feeds), self._options)
+                wrong = {c.output for c in its.comparisons if not its.accepts(c)} & alike
+                self._notes += [note for note in map(self._wrong_original, sorted(wrong)) if note not in self._notes]
                 if its.is_probe:
                     repeated = repeated or Session(other.proto, settings, base_dir=other.base_dir)
-                    alike |= self._alike(reference, run, right, repeated.run(run.feeds))
+                    alike |= _alike(run, reference.outputs, right, repeated.run(run.feeds), self._options)
                 self.runs[index] = replace(its, settled=its.settled | alike)
         except (LoadError, RunError) as error:  # the processor lacks a kernel
             _LOGGER.debug("not run on the processor: %s", error)
 
-    def _alike(self, reference: Reference, run: ReferenceRun, first: Sequence[Value], second: Sequence[Value]) -> set[str]:
-        """The outputs on which two results agree."""
-        compared = _compare_results(reference.outputs, first, second, self._rules_of(run))
-        different = {c.output for c in compared if not c.ok and not (run.is_probe and is_small(c))}
-        return {c.output for c in compared} - different
-
-    def _note_wrong_original(self, outputs: Sequence[str]) -> None:
+    def _wrong_original(self, output: str) -> str:
         where = ", ".join(self._options.providers)
-        for output in outputs:
-            note = f"output {output!r} of the original on {where} is not what the CPU computes; that of the result is"
-            if note not in self._notes:
-                self._notes.append(note)
+        return f"output {output!r} of the original on {where} is not what the CPU computes; that of the result is"
 
     def _doubtful(self, reference: Reference) -> list[int]:
         """The runs to repeat in double: those that break the rule, the cheapest with a difference, and the most different."""

@@ -53,6 +53,7 @@ def test_models_that_lack_inputs_are_compared_when_asked(xopt: Xopt) -> None:
 
 
 @pytest.mark.usefixtures("brief")
+@pytest.mark.usefixtures("brief")
 def test_both_are_measured(xopt: Xopt) -> None:
     write(UNUSED)
     outcome = xopt("model.onnx", "--drop-unused-inputs", "--benchmark", "--only-if-faster")

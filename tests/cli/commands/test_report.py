@@ -26,6 +26,7 @@ def test_an_optimization(xopt: Xopt) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("brief")
 def test_with_times(xopt: Xopt, brief: None) -> None:
     write(TEXT)
     assert xopt("model.onnx", "--report", "page.html", "--benchmark", "--dim", "n=4").code == 0
