@@ -1,5 +1,6 @@
 """Bounds of integers that follow from how they are computed: sizes, positions, flags."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -11,7 +12,7 @@ from xoptim.match import GraphView, Node
 from .._nodes import size_along
 
 LONGEST_AXIS: Final = 2**28
-"""More elements than an axis of a tensor on a GPU or a neural processor has: a buffer of WebGPU holds 2^28 bytes."""
+"""More elements than a tensor on a GPU or a neural processor has: a buffer of WebGPU holds 2^28 bytes."""
 _DEPTH: Final = 24
 _LARGEST_CONSTANT: Final = 1 << 20
 _LEAST: Final = -(2**31)
@@ -42,7 +43,7 @@ _MOVES: Final = (
     *("Unsqueeze", "Squeeze", "Reshape", "Slice", "Expand", "Transpose", "Identity", "Flatten", "Tile"),
     *("Gather", "GatherElements", "GatherND", "ReduceMax", "ReduceMin"),
 )
-_SIZES: Final = ("Shape", "NonZero", "ArgMax", "ArgMin")
+_SIZES: Final = ("NonZero", "ArgMax", "ArgMin")
 
 
 def bounds_of(g: GraphView, name: str, depth: int = _DEPTH) -> Bounds | None:
@@ -58,6 +59,8 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
     node = g.node_before(name)
     if node is None or node.domain or not depth:
         return _of_index(g, name)
+    if node.op_type == "Shape":
+        return _of_sizes(g, node)
     if node.op_type in _SIZES:
         return Bounds(0, LONGEST_AXIS)
     if node.op_type == "Cast":
@@ -73,6 +76,19 @@ def _bounds(g: GraphView, name: str, depth: int) -> Bounds | None:
     if len(known) < len(operands):
         return _of_index(g, name)
     return rule[1](known)
+
+
+def _of_sizes(g: GraphView, node: Node) -> Bounds:
+    """The bounds of the sizes that a Shape reads: the more elements the other axes have, the shorter an open one is."""
+    shape = g.try_infer_shape(node.input[0])
+    if not shape:
+        return Bounds(0, LONGEST_AXIS)
+    known = [size for size in shape if isinstance(size, int)]
+    longest = LONGEST_AXIS // max(math.prod(known), 1)
+    read = shape[node.get_attribute("start") or 0 : node.get_attribute("end")]
+    lows = [size if isinstance(size, int) else 0 for size in read]
+    highs = [size if isinstance(size, int) else longest for size in read]
+    return Bounds(min(lows, default=0), max(highs, default=0))
 
 
 def _of_constant(constant: np.ndarray) -> Bounds | None:

@@ -22,7 +22,7 @@ class LowerIntegersPattern(PatternOptimization):
     Why: WebGPU and many processors for neural networks have no integers of 64 bits.
     Refuses when:
     1. the numbers do not have 64 bits.
-    2. an operand or the result is not known to fit into 32 bits, where no axis of a tensor has 2^28 elements or more.
+    2. an operand or the result is not known to fit into 32 bits, where no tensor has 2^28 elements or more.
     """
 
     phase = "lower"
@@ -66,6 +66,8 @@ class LowerIntegersPattern(PatternOptimization):
     examples = Example.pairs(
         "agraph (float[a,4] x) => (int64[1] y) <int64[1] i = {3}> { s = Shape <start = 0, end = 1> (x) y = Add(s, i) }",
         "<int32[1] i = {3}> { s = Shape <start = 0, end = 1> (x) c = Cast <to = 6> (s) t = Add(c, i) y = Cast <to = 7> (t) }",
+        "agraph (float[a,512] x) => (int64[1] y) <int64[1] i = {1024}> { s = Shape <end = 1> (x) y = Mul(s, i) }",
+        "<int32[1] i = {1024}> { s = Shape <end = 1> (x) c = Cast <to = 6> (s) t = Mul(c, i) y = Cast <to = 7> (t) }",
         "agraph (int32[a] x, bool[a] z) => (bool[a] y) { s = Cast <to = 7> (x) t = Cast <to = 7> (z) y = Less(s, t) }",
         "{ t = Cast <to = 7> (z) u = Cast <to = 6> (t) y = Less(x, u) }",
         "agraph (bool[a,b] x) => (int64[b,a] y) { s = Cast <to = 7> (x) y = Transpose <perm = [1, 0]> (s) }",
