@@ -106,6 +106,49 @@ def test_lowerings_in_a_row() -> None:
     assert found.after.left == ()
 
 
+def without_64_bits(model: onnx.ModelProto) -> Placement:
+    """The placement on a target that computes with nothing of 64 bits."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    elements = {each.name: each.type.tensor_type.elem_type for each in (*graph.input, *graph.value_info)}
+    placed = []
+    for node in graph.node:
+        is_taken = elements[node.input[0]] != onnx.TensorProto.INT64
+        placed.append(PlacedNode(node.name, node.op_type, "", "Fake" if is_taken else "CPU", 0 if is_taken else -1))
+    return Placement("fake", tuple(placed))
+
+
+def test_casts_of_the_last_lowering_are_joined() -> None:
+    text = (
+        "agraph (bool[n] x) => (int32[n] y) <int64 axis = {0}> "
+        "{ a = Cast <to = 7> (x) s = CumSum(a, axis) t = Cast <to = 6> (s) y = Add(t, t) }"
+    )
+    found = fit(parse(text), without_64_bits)
+    assert types(found.model) == ["Cast", "CumSum", "Add"]
+    assert found.after.left == ()
+    feeds = {"x": np.array([True, False, True])}
+    np.testing.assert_array_equal(run(found.model, feeds)[0], [2, 2, 4])
+
+
+def test_a_movement_of_booleans_is_not_joined_again() -> None:
+    """A Cast of Booleans, its Slice, and the Cast back are what was wanted."""
+    text = (
+        "agraph (bool[n] x, float[n] v) => (bool[m] y, float[n] u) <int64[1] s = {0}, int64[1] e = {2}> "
+        "{ t = Slice(x, s, e) u = Ceil(v) y = Not(t) }"
+    )
+
+    def ask(model: onnx.ModelProto) -> Placement:
+        casts = {node.output[0] for node in model.graph.node if node.op_type == "Cast"}
+        placed = []
+        for node in model.graph.node:
+            is_taken = node.op_type != "Ceil" and (node.op_type != "Slice" or node.input[0] in casts)
+            placed.append(PlacedNode(node.name, node.op_type, "", "Fake" if is_taken else "CPU", 0 if is_taken else -1))
+        return Placement("fake", tuple(placed))
+
+    found = fit(parse(text), ask)
+    assert found.after.left == ()
+    assert types(found.model).count("Cast") == 2
+
+
 def test_a_lowering_that_is_dropped() -> None:
     assert fit(parse(SUMS), without("Ceil"), drop=["LowerCeil"]).steps == ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, TypeAlias
@@ -32,8 +32,8 @@ LONGEST: Final = 600.0
 MOST_QUESTIONS: Final = 48
 """Most placements that are asked for."""
 _LOWER: Final = "lower"
-_TIDYING: Final = ("CastCast", "CastMovementCast")
-"""Patterns that join what lowerings next to each other write."""
+_TIDYING: Final = ("CastCast",)
+"""Patterns that join what lowerings next to each other write. (CastMovementCast would undo the lowering of Booleans.)"""
 _DEPTH: Final = 4
 """Most lowerings in a row before the result is judged."""
 Ask: TypeAlias = Callable[[onnx.ModelProto], Placement]
@@ -333,6 +333,8 @@ class _Search:
         model = load_model(lowered.model, self._base_dir)
         Optimizer(model, options).run()
         if changed:
+            # Lowerings come last in a run: what they have just written is joined in another one.
+            Optimizer(model, replace(options, patterns=Query(_TIDYING), lower_at={})).run()
             lowered.model = export_model(model)
         model.dispose()
         return changed
