@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from tests.optimizing.test_proof import WrongReluPattern
 from tests.support import parse, types
 from tests.targets.test_fitting import without
-from xoptim import NotValidatedError, OptimizationOptions
+from xoptim import NotValidatedError, OptimizationOptions, PrecisionOptions
 from xoptim.catalogue.discovery import installed_patterns
 from xoptim.facts.errors import ModelError, XoptimError
 from xoptim.graph.sources import Source
@@ -230,3 +230,33 @@ def test_the_lowering_that_changes_results_alone_is_left_out(fake: _Fake, monkey
     monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
     _, found = fitted()
     assert found.left_out == ["WrongRelu"]
+
+
+WEIGHTS: Final = ", ".join(f"{number % 7 - 3}" for number in range(16))
+PRODUCT: Final = f"agraph (float[2,4] x) => (float[2,4] y) <float[4,4] w = {{{WEIGHTS}}}> {{ t = MatMul(x, w) y = Relu(t) }}"
+WRONG: Final = TargetCheck("qnn", "different", "output 'y' differs")
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "verdicts", "bits", "tries"),
+    [
+        (0.5, [EQUAL], 8, 1),
+        (0.5, [WRONG, EQUAL], 16, 2),
+        (0.5, [WRONG, WRONG, EQUAL], 16, 3),
+        (0.5, [WRONG], 16, 3),
+        (0.05, [WRONG], 16, 1),  # half of this error is less than any choice has
+    ],
+)
+def test_integers_err_less_where_they_are_not_right_on_the_target(
+    fake: _Fake, tolerance: float, verdicts: list[TargetCheck], bits: int, tries: int
+) -> None:
+    fake.verdicts = list(verdicts)
+    options = OptimizationOptions(target="qnn")
+    precision = PrecisionOptions(scheme="int8", tolerance=tolerance)
+    outcome = Job(Source(parse(PRODUCT, opset=21)), JobOptions(optimization=options, precision=precision)).run()
+    assert outcome.lowered is not None
+    assert outcome.lowered.bits == bits
+    assert outcome.fitting is not None
+    assert outcome.fitting.check == verdicts[-1]
+    assert len(fake.verified) == tries
+    assert (outcome.refusal is None) == (verdicts[-1] == EQUAL)

@@ -46,7 +46,8 @@ class Lowered:
         in_halves: whether operators compute in 16 bits.
         prepared: the proofs of what was done before anything was rounded.
         choice: what was quantized, in a few words, where products were not chosen one by one.
-        floats: the optimized model, where it may be quantized again with more bits.
+        floats: the optimized model, where it may be quantized again.
+        bits: of the results of operators, 0 where products were chosen one by one.
     """
 
     proof: Proof
@@ -63,6 +64,7 @@ class Lowered:
     prepared: Sequence[Proof] = ()
     choice: str = ""
     floats: Proof | None = None
+    bits: int = 0
 
     @property
     def computed(self) -> str:

@@ -42,6 +42,11 @@ OPSET: Final = 21
 """The first operator set with Q and DQ of 16 bits."""
 WIDTHS: Final = (8, 16)
 """Bits of the results of operators, fewest first; weights have 8."""
+FURTHER: Final[Mapping[int, Sequence[tuple[Sequence[int], float]]]] = {
+    8: (((16,), 1.0), ((16,), 0.5)),
+    16: (((16,), 0.5),),
+}
+"""By the bits of results that are not right on a target: what to try then, bits and the share of the error that is allowed."""
 _MOST_ROUNDS: Final = 6
 """Most times that weights of products are split."""
 _FURTHER: Final = 2
@@ -86,6 +91,7 @@ def static_int8(
     how: ProofOptions,
     precision: PrecisionOptions,
     widths: Sequence[int] = WIDTHS,
+    share: float = 1.0,
 ) -> Lowered:
     """The optimized model with integers from its inputs to its outputs, as compilers of neural processors take it.
 
@@ -99,6 +105,7 @@ def static_int8(
         how: options of the proof.
         precision: the error allowed, and the values that determine the ranges.
         widths: bits of results to try, in order.
+        share: of the error that is allowed which the result may have here, as a target adds errors of its own.
 
     Raises:
         ChoiceError: values do not fit the model.
@@ -115,7 +122,7 @@ def static_int8(
     further = _further(model, samples, how, precision)
     name_nodes(model)
     with_small_masks(model)
-    search = _Search(proof, model, samples, how, precision, further, widths)
+    search = _Search(proof, model, samples, how, precision, further, widths, share)
     if (found := search.run()) is None:
         return Lowered(proof, (), precision, samples=samples, reason=search.reason)
     plain = replace(options, **_AS_IT_IS)
@@ -128,7 +135,8 @@ def static_int8(
         error=found.error,
         samples=samples,
         choice=_described(model, found),
-        floats=proof if found.bits == WIDTHS[0] else None,
+        floats=proof,
+        bits=found.bits,
     )
 
 
@@ -195,6 +203,7 @@ class _Search:
         precision: PrecisionOptions,
         further: Sequence[Mapping[str, Value]],
         widths: Sequence[int],
+        share: float,
     ) -> None:
         chosen = [samples.feeds[place] for place in samples.to_choose]
         self._feeds = [*chosen, *further]
@@ -202,8 +211,8 @@ class _Search:
         self._widths = widths
         self._samples = samples
         self._how = how
-        self._aim = allowance(precision, samples)
-        self._tolerance = precision.tolerance
+        self._aim = share * allowance(precision, samples)
+        self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
         plain = raised(proof, OPSET)  # with the masks that it has

@@ -23,7 +23,7 @@ from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
 from xoptim.precision.lowering import in_floats, lower
 from xoptim.precision.options import PrecisionOptions
-from xoptim.precision.static import WIDTHS, static_int8
+from xoptim.precision.static import FURTHER, static_int8
 from xoptim.preparation.ports import dimensions
 from xoptim.preparation.preparation import Preparation
 from xoptim.targets import Target, named
@@ -205,18 +205,22 @@ class Job:
         outcome.proof = outcome.lowered.proof
 
     def _fit(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
-        """Fit the result to its target, with integers of more bits where it is not right there."""
-        floats = None if outcome.lowered is None else outcome.lowered.floats
+        """Fit the result to its target, with integers that err less where it is not right there."""
         self._fit_once(source, outcome)
-        is_wrong = outcome.fitting is not None and bool(outcome.fitting.difference)
-        if not self._is_static or not is_wrong or floats is None:
+        first = outcome.lowered
+        if not self._is_static or first is None or first.floats is None:
             return
         assert self._precision is not None
-        if self._how.draft is not None:
-            self._how.draft.discard(outcome.proof.proto)
-        outcome.lowered = static_int8(floats, options, self._how, self._precision, WIDTHS[1:])
-        outcome.proof = outcome.lowered.proof
-        self._fit_once(source, outcome)
+        for widths, share in FURTHER[first.bits]:
+            if outcome.fitting is None or not outcome.fitting.difference:
+                break
+            if self._how.draft is not None:
+                self._how.draft.discard(outcome.proof.proto)
+            again = static_int8(first.floats, options, self._how, self._precision, widths, share)
+            if again.reason:
+                break
+            outcome.lowered, outcome.proof = again, again.proof
+            self._fit_once(source, outcome)
 
     def _fit_once(self, source: Given, outcome: Outcome) -> None:
         assert self._target is not None
