@@ -182,6 +182,11 @@ def test_there_is_no_verdict(fake: _Fake) -> None:
     assert found.to_json()["is_verified"] is False
 
 
+def test_a_doubt_names_the_first_node_that_differs(fake: _Fake) -> None:
+    fake.verdicts = [replace(CEIL, status="not verified")]
+    assert fitted()[1].doubt == "not verified on webgpu: output 'y' differs; the first node that differs is Ceil 't'"
+
+
 def job(*, strict: bool = False) -> tuple[Job, list[Proof]]:
     """A job whose result is fitted to WebGPU, and the results that it writes."""
     written: list[Proof] = []

@@ -81,8 +81,13 @@ class TargetCheck:
         """The verdict in one line."""
         if self.status == "equal":
             return f"equal on {self.runs} runs, largest error {self.error:.2g} of at most {self.tolerance:.2g}"
+        return f"{self.status}: {self.explanation}"
+
+    @property
+    def explanation(self) -> str:
+        """Why it is not ``equal``, with the first node that differs."""
         where = f"; the first node that differs is {self.operator} {self.node!r}" if self.node else ""
-        return f"{self.status}: {self.reason}{where}"
+        return f"{self.reason}{where}"
 
     def to_json(self) -> dict[str, Any]:
         """All fields as JSON values."""

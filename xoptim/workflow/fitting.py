@@ -97,7 +97,7 @@ class FittingOutcome:
         if self.target.table and not self.target.is_standard:
             return f"not verified on {self.target.name}: only a table of its operators is known here"
         if self.check is not None and self.check.status == "not verified":
-            return f"not verified on {self.target.name}: {self.check.reason}"
+            return f"not verified on {self.target.name}: {self.check.explanation}"
         return ""
 
     @property
