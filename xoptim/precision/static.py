@@ -127,17 +127,10 @@ def static_int8(
         return Lowered(proof, (), precision, samples=samples, reason=search.reason)
     plain = replace(options, **_AS_IT_IS)
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
-    made = prove(Source(found.model), plain, alone)
-    return Lowered(
-        joined(proof, made),
-        (),
-        replace(precision, goal="size"),
-        error=found.error,
-        samples=samples,
-        choice=_described(model, found),
-        floats=proof,
-        bits=found.bits,
-    )
+    made = joined(proof, prove(Source(found.model), plain, alone))
+    goal = replace(precision, goal="size")
+    choice = _described(model, found)
+    return Lowered(made, (), goal, error=found.error, samples=samples, choice=choice, floats=proof, bits=found.bits)
 
 
 def _further(

@@ -96,7 +96,6 @@ class Job:
         self._precision = options.precision
         if self._precision is None and self._target is not None and self._target.needs.prefers_float16:
             self._precision = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
-
         self._is_static = _is_static(self._precision, self._target)
 
     def run(self) -> Outcome:
@@ -208,12 +207,10 @@ class Job:
         """Fit the result to its target, with integers that err less where it is not right there."""
         self._fit_once(source, outcome)
         first = outcome.lowered
-        if not self._is_static or first is None or first.floats is None:
-            return
-        assert self._precision is not None
-        for widths, share in FURTHER[first.bits]:
+        for widths, share in () if first is None else FURTHER.get(first.bits, ()):
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
+            assert first is not None and first.floats is not None and self._precision is not None  # noqa: PT018
             if self._how.draft is not None:
                 self._how.draft.discard(outcome.proof.proto)
             again = static_int8(first.floats, options, self._how, self._precision, widths, share)
