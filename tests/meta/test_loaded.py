@@ -19,6 +19,15 @@ def test_each_file_is_in_one_share() -> None:
     assert all(is_in_share(path, "0/1") for path in files)
 
 
+@pytest.fixture
+def _uncounted() -> Iterator[None]:
+    """The number of commits is not known before, and is forgotten after."""
+    loaded.commits.cache_clear()
+    yield
+    loaded.commits.cache_clear()
+
+
+@pytest.mark.usefixtures("_uncounted")
 def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its processes are replaced: a run takes minutes."""
     started: list[list[str]] = []
