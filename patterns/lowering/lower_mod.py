@@ -21,14 +21,14 @@ _DIVIDED: Final = frozenset(
 class LowerModPattern(_Lowering):
     """Mod(x, b) → x - Div(x, b) · b
 
-    What: the rest of a division by constants. Of integers that may be negative, a negative rest is mended by adding b; of
-    floats, the quotient is rounded towards 0.
+    What: the remainder of a division by constants. Where integers may be negative, b is added to a negative remainder; the
+    quotient of floats is rounded towards 0.
     Why: some runtimes lack the operator.
     Refuses when:
     1. the type is not one of 32 or 64 bits, or 16-bit floats.
     2. integers are divided by a number that is not constant, or not positive.
-    3. floats are divided by numbers that are not powers of two from 1 on: the rest would not be exact.
-    4. the rest of integers has the sign of x, not of b.
+    3. floats are divided by numbers that are not powers of two from 1 on: the remainder would not be exact.
+    4. the remainder of integers has the sign of x, not of b.
     """
 
     min_opset = 13
@@ -48,7 +48,7 @@ class LowerModPattern(_Lowering):
                 return self.none(m.nodes[0], msg="a divisor is not a power of two")
             return m.derive(of_floats=True, unsigned=False)
         if m.fmod:  # (4)
-            return self.none(m.nodes[0], msg="the rest has the sign of x")
+            return self.none(m.nodes[0], msg="the remainder has the sign of x")
         bounds = bounds_of(g, m.x)
         is_positive = bounds is not None and bounds.low >= 0
         return m.derive(of_floats=False, unsigned=is_positive or dtype == TensorProto.UINT32)

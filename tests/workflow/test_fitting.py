@@ -28,6 +28,9 @@ from xoptim.workflow.outcome import TargetError
 MODEL = "agraph (float[2,4] x) => (float[2,4] y) { t = Ceil(x) u = Sum(t, x, t) y = Relu(u) }"
 EQUAL = TargetCheck("webgpu", "equal", runs=2)
 CEIL = TargetCheck("webgpu", "different", "output 'y' differs", node="t", operator="Ceil")
+WEIGHTS: Final = ", ".join(f"{number % 7 - 3}" for number in range(16))
+PRODUCT: Final = f"agraph (float[2,4] x) => (float[2,4] y) <float[4,4] w = {{{WEIGHTS}}}> {{ t = MatMul(x, w) y = Relu(t) }}"
+WRONG: Final = TargetCheck("qnn", "different", "output 'y' differs")
 
 
 @dataclass
@@ -235,11 +238,6 @@ def test_the_lowering_that_changes_results_alone_is_left_out(fake: _Fake, monkey
     monkeypatch.setattr("xoptim.workflow.fitting.fit", search)
     _, found = fitted()
     assert found.left_out == ["WrongRelu"]
-
-
-WEIGHTS: Final = ", ".join(f"{number % 7 - 3}" for number in range(16))
-PRODUCT: Final = f"agraph (float[2,4] x) => (float[2,4] y) <float[4,4] w = {{{WEIGHTS}}}> {{ t = MatMul(x, w) y = Relu(t) }}"
-WRONG: Final = TargetCheck("qnn", "different", "output 'y' differs")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from xoptim.system.machine import require_memory
 Message = TypeVar("Message", onnx.ModelProto, onnx.GraphProto)
 Element = TypeVar("Element")
 
+_UNKNOWN_TO_ONNX: Final = "com.microsoft"
 _STEP: Final = 1024
 _HEADROOM: Final = 4 << 20  # bytes; 1024 nodes with their wrappers take a third of it
 
@@ -96,6 +97,17 @@ def every_node(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         yield node
         for graph in own_graphs(node):
             yield from every_node(graph.node)
+
+
+def hide_from_onnx(model: onnx.ModelProto, op_types: Collection[str]) -> None:
+    """Move nodes of some standard operators, in subgraphs and functions too, to a domain whose operators onnx does not know."""
+    parts = [(model.opset_import, model.graph.node), *((each.opset_import, each.node) for each in model.functions)]
+    for imports, nodes in parts:
+        hidden = [node for node in every_node(nodes) if node.op_type in op_types and not standard_domain(node.domain)]
+        for node in hidden:
+            node.domain = _UNKNOWN_TO_ONNX
+        if hidden and _UNKNOWN_TO_ONNX not in opset_versions(imports):
+            imports.append(onnx.helper.make_opsetid(_UNKNOWN_TO_ONNX, 1))
 
 
 def proto_reads(node: onnx.NodeProto) -> Iterator[str]:

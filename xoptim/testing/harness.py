@@ -8,6 +8,7 @@ import onnx
 
 from xoptim.doc import pretty_onnx
 from xoptim.engine.engine import TAG
+from xoptim.facts.protos import hide_from_onnx
 from xoptim.facts.schema import schema
 from xoptim.match.rewrite import Example, Rewrite
 from xoptim.match.rounding import RangedPattern
@@ -95,11 +96,7 @@ def _known_to_onnx(model: onnx.ModelProto) -> onnx.ModelProto:
     if not any(node.op_type in hidden and not node.domain for node in all_nodes(model)):
         return model
     copy = deepcopy(model)
-    for node in all_nodes(copy):
-        if node.op_type in hidden:
-            node.domain = "com.microsoft"
-    if not opset_of(copy, "com.microsoft"):
-        copy.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    hide_from_onnx(copy, hidden)
     return copy
 
 

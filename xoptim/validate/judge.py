@@ -286,7 +286,7 @@ class Judge:
 
     def _wrong_original(self, output: str) -> str:
         where = ", ".join(self._options.providers)
-        return f"output {output!r} of the original on {where} is not what the CPU computes; that of the result is"
+        return f"on {where}, the original computes output {output!r} wrongly; the result agrees with the original on the CPU"
 
     def _doubtful(self, reference: Reference) -> list[int]:
         """The runs to repeat in double: those that break the rule, the cheapest with a difference, and the most different."""

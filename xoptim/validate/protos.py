@@ -12,7 +12,7 @@ from onnx import TensorProto, numpy_helper
 
 from xoptim.facts.dtypes import bits, byte_size
 from xoptim.facts.errors import XoptimError
-from xoptim.facts.protos import copy_fields, every_node, is_external
+from xoptim.facts.protos import copy_fields, every_node, hide_from_onnx, is_external
 from xoptim.graph import load
 from xoptim.graph.data_file import refer, settle_locations, stored_tensors
 from xoptim.graph.forms import BEGINNING, text_form
@@ -29,7 +29,6 @@ class Located(NamedTuple):
     base_dir: Path | None
 
 
-_NOT_INFERRED = "com.microsoft"  # a domain whose operators onnx does not know
 _NOWHERE = "in-memory"  # location written into stubs; it is never opened
 
 
@@ -99,12 +98,7 @@ def inferred_graph(model: onnx.ModelProto, limit: int, *, data_prop: bool = Fals
     onnx does not infer: where the type of its operand is not known, onnx 1.23 ends the process.
     """
     light = light_copy(model, large_tensors(model, limit))
-    unsafe = [node for node in _nodes(light) if node.op_type == "EyeLike"]
-    for node in unsafe:
-        node.domain = _NOT_INFERRED
-    for imports in (light.opset_import, *(function.opset_import for function in light.functions)) if unsafe else ():
-        if all(each.domain != _NOT_INFERRED for each in imports):
-            imports.append(onnx.helper.make_opsetid(_NOT_INFERRED, 1))
+    hide_from_onnx(light, ("EyeLike",))
     try:
         return onnx.shape_inference.infer_shapes(light, data_prop=data_prop).graph
     except Exception:

@@ -207,10 +207,11 @@ class Job:
         """Fit the result to its target, with integers that err less where it is not right there."""
         self._fit_once(source, outcome)
         first = outcome.lowered
-        for widths, share in () if first is None else FURTHER.get(first.bits, ()):
+        if first is None or first.floats is None or self._precision is None:
+            return
+        for widths, share in FURTHER[first.bits]:
             if outcome.fitting is None or not outcome.fitting.difference:
                 break
-            assert first is not None and first.floats is not None and self._precision is not None  # noqa: PT018
             if self._how.draft is not None:
                 self._how.draft.discard(outcome.proof.proto)
             again = static_int8(first.floats, options, self._how, self._precision, widths, share)
@@ -221,8 +222,7 @@ class Job:
 
     def _fit_once(self, source: Given, outcome: Outcome) -> None:
         assert self._target is not None
-        options = self._options.fitting
-        how = self._how
+        options, how = self._options.fitting, self._how
         outcome.is_verified_there = how.whole
         options = replace(options, verifies=options.verifies and how.whole)
         if self._is_static and outcome.lowered is not None:
