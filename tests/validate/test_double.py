@@ -120,6 +120,15 @@ def test_attention_scales_with_all_digits(attributes: str, shape: tuple[int, ...
     np.testing.assert_allclose(run_double(model, **feeds), expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("operator", ["Softplus", "Mish"])
+def test_results_near_zero_have_all_digits(operator: str) -> None:
+    model = parse(f"agraph (float[n] x) => (float[n] y) {{ y = {operator}(x) }}", 22)
+    x = np.array([-700.0, -40.0, -21.0, -5.0, 0.0, 3.0, 40.0], np.float32)
+    softplus = np.log1p(np.exp(-np.abs(x), dtype=np.float64)) + np.maximum(x, 0)
+    expected = softplus if operator == "Softplus" else x * np.tanh(softplus)
+    np.testing.assert_allclose(run_double(model, x=x), expected, rtol=1e-13, atol=0)
+
+
 def test_the_error_function_is_accurate() -> None:
     model = parse("agraph (float[n] x) => (float[n] y) { y = Erf(x) }")
     x = np.linspace(-7, 7, 200).astype(np.float32)

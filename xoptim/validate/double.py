@@ -304,6 +304,12 @@ _SNAPPED: Final = (
     + " slope = Where(near, aq, alpha) "
 )
 """A slope of a sixth, rounded to seven digits or to 32 bits in an attribute, is a sixth: HardSwish computes with that."""
+_SOFTPLUS: Final = (
+    _ZERO_ONE
+    + "a = Abs(x) n = Neg(a) e = Exp(n) p = Add(e, one) l = Log(p) "
+    + "f = Sub(p, one) lost = Sub(e, f) c = Div(lost, p) k = Add(l, c) m = Max(x, zero) s = Add(m, k) "
+)
+"""Log(1 + Exp(x)), with what 1 + e loses of a small e: all digits of results near 0."""
 _HALF: Final = _number("half", 0.5) + _number("one", 1.0)
 _TANH_GELU: Final = (
     _HALF + _number("c", 0.044715) + _number("r", 0.7978845608028654)
@@ -388,15 +394,11 @@ _BODIES: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
     ),
     "Softplus": (
         "Softplus (x) => (y)",
-        lambda: _ZERO_ONE + "a = Abs(x) n = Neg(a) e = Exp(n) p = Add(e, one) l = Log(p) m = Max(x, zero) y = Add(m, l)",
+        lambda: _SOFTPLUS + "y = Identity(s)",
     ),
     "Mish": (
         "Mish (x) => (y)",
-        lambda: (
-            _ZERO_ONE
-            + "a = Abs(x) n = Neg(a) e = Exp(n) p = Add(e, one) l = Log(p) m = Max(x, zero) s = Add(m, l) "
-            + "t = Tanh(s) y = Mul(x, t)"
-        ),
+        lambda: _SOFTPLUS + "t = Tanh(s) y = Mul(x, t)",
     ),
     "HardSwish": (
         "HardSwish (x) => (y)",
