@@ -147,6 +147,18 @@ def test_a_result_fits_once_the_nodes_that_read_its_operand_are_merged() -> None
     assert types(after) == ["Mul", "Add"]
 
 
+def test_a_result_fits_once_the_last_other_reader_of_its_operand_is_folded() -> None:
+    """The sine is first a copy beside the grid, which the product reads too; the product is folded after it."""
+    text = """agraph (int64[b] i) => (e, float[256,256] y)
+      <float o = {0}, float u = {1}, float n = {256}, int64[2] c = {-1,1}> {
+      r = Range(o, n, u) a = Mul(r, r) k = Reshape(r, c) d = Mul(k, a) w = Sin(d) e = Gather(w, i)
+      j = Reshape(a, c) l = Mul(j, r) v = Sin(l) y = MatMul(d, v) }"""
+    once, report = optimized(parse(text))
+    assert types(once) == ["Gather", "Constant"]
+    assert report.unfolded is None
+    assert optimized(once)[0] == once
+
+
 @pytest.mark.parametrize("choice", [None, 0, "900kB", "10%"])
 def test_a_second_run_folds_nothing_more(choice: int | str | None) -> None:
     """The bytes that the first run added count, as the model tells in its metadata."""

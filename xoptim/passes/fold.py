@@ -68,8 +68,15 @@ class FoldConstants(GraphPass):
         count = folder.run()
         self.growth.is_sparing = False
         if self.growth.has_postponed:
-            count = folder.run()
+            count = self._run_again(folder, count)
         self.rounds |= folder.rounds
+        return count
+
+    def _run_again(self, folder: "Folder", before: int) -> int:
+        """Fold what was postponed, until nothing changes: a constant that loses a reader may make room for another result."""
+        count = folder.run()
+        while count > before and self.growth.unfolded() is not None:
+            before, count = count, folder.run()
         return count
 
 
