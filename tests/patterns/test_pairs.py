@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.loaded import commits
 from tests.support import verify
 from tests.testing.pairs import PairCheck, have_a_common_opset
 from xoptim import Rewrite, installed_patterns
@@ -24,17 +25,19 @@ PATTERNS = [
 """All but those that round operands, which change numbers by more than a tolerance of rounding."""
 CATALOGUE = [cls for cls in PATTERNS if cls.phase != "lower"]
 """All that a selection can hold beside others: a lowering takes apart what others write, in each run again."""
-APPLIED, COMPARED = 5, 61
+APPLIED, COMPARED = 11, 97
 """One pair in so many is applied, and compared: prime numbers, so that each pattern meets others on either side."""
 ALL = os.environ.get("PAIRS") == "all"
+TURN = commits()
+"""Moves the pairs on after each commit, so that all are checked in turn."""
 
 
 def is_applied(row: int, column: int) -> bool:
-    return ALL or (2 * row + column) % APPLIED == 0 or is_compared(row, column)
+    return ALL or (2 * row + column + TURN) % APPLIED == 0 or is_compared(row, column)
 
 
 def is_compared(row: int, column: int) -> bool:
-    return ALL or (5 * row + column) % COMPARED == 0
+    return ALL or (5 * row + column + TURN) % COMPARED == 0
 
 
 @pytest.fixture(scope="module")
