@@ -72,6 +72,15 @@ def test_large_models_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hints(optimize(parse(FUSED))) == []
 
 
+def test_nodes_of_branches_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "agraph (bool c, float[n] x) => (float[n] y) <float half = {0.5}> { y = If (c) <then_branch = t () => (float[n] p) "
+    text += "{ a = Abs(x) p = Pow(a, half) }, else_branch = e () => (float[n] q) { q = Identity(x) }> }"
+    model = optimize(parse(text))
+    assert hints(model)
+    monkeypatch.setattr(module, "MOST_NODES", 2)  # the graph itself has one
+    assert hints(model) == []
+
+
 def test_sizes_that_the_model_does_not_have() -> None:
     assert hints(optimize(parse(SIZES)), {"q": 3}) == []
 

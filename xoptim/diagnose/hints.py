@@ -21,6 +21,7 @@ from xoptim.engine.run import Optimizer
 from xoptim.facts.assumptions import Assumptions
 from xoptim.facts.dtypes import is_float
 from xoptim.facts.errors import XoptimError
+from xoptim.facts.protos import every_node
 from xoptim.facts.words import counted
 from xoptim.graph.assumed import derived, open_sizes, option_of
 from xoptim.graph.export import export_model
@@ -202,7 +203,7 @@ def option_hints(
     ``sizes`` belong to the open dimensions with which the model runs; without any, fixed sizes are not tried. The hint names
     typical sizes, if the model runs with them on the values in ``checks``.
     """
-    if len(proto.graph.node) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
+    if sum(1 for _ in every_node(proto.graph.node)) > MOST_NODES or weight_bytes(proto) > _MOST_BYTES:
         return []
     plain = replace(options, verbose=0, on_event=None, on_application=None, debug=DebugSettings(), max_growth=0)
     quiet = replace(plain, opset=None, outline=False)
