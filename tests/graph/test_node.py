@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import AttributeProto, helper, numpy_helper
 
-from tests.support import load, node_of
+from tests.support import load, node_of, parse, run
 from xoptim.facts.attributes import AttributeReference
 from xoptim.facts.shapes import Info
 from xoptim.graph.node import Node
@@ -34,6 +34,21 @@ def test_the_standard_domain_has_two_names() -> None:
     assert node.domain == ""
     assert node.to_proto().domain == "ai.onnx", "what nothing touches is written as it was"
     assert Node("Relu", ["x"], ["y"], domain="ai.onnx").to_proto().domain == ""
+
+
+REDUCTIONS = ("ReduceMax <keepdims = {}> (x)", "ReduceSum <keepdims = {}> (x, k)", "ArgMin <keepdims = {}> (x)")
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(0, 0), (1, 1), (2, 0), (-1, 0)])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_axes_are_kept_where_the_attribute_is_1(reduction: str, kept: int, expected: int) -> None:
+    """As onnxruntime does it: the standard says nothing of other numbers."""
+    text = f"agraph (float[3,2] x) => (y) <int64[1] k = {{0}}> {{ y = {reduction.format(kept)} }}"
+    model = load(text)
+    (node,) = model.graph.nodes
+    assert node.get_attribute("keepdims") == expected
+    (found,) = run(parse(text), {"x": np.ones((3, 2), np.float32)})
+    assert model.graph.info_of("y").static_shape == found.shape
 
 
 def test_references_to_attributes_of_a_function() -> None:

@@ -7,8 +7,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, NodeProto
 
+from xoptim.facts.protos import standard_domain
 from xoptim.facts.shapes import REDUCTIONS
 
 
@@ -83,6 +84,21 @@ def decode_attribute(proto: AttributeProto) -> Any:
     if proto.type == AttributeProto.STRINGS:
         return list(map(_text, value))
     return _text(value) if isinstance(value, bytes) else value
+
+
+_KEEPING: Final = frozenset((*REDUCTIONS, "ArgMax", "ArgMin"))
+
+
+def decode_attributes(proto: NodeProto) -> dict[str, Any]:
+    """Values of the attributes of a node, by name.
+
+    The standard leaves open what ``keepdims`` means beyond 0 and 1; onnx and onnxruntime keep axes where it is 1 only.
+    """
+    found = {each.name: decode_attribute(each) for each in proto.attribute}
+    kept = found.get("keepdims")
+    if isinstance(kept, int) and kept not in (0, 1) and proto.op_type in _KEEPING and not standard_domain(proto.domain):
+        found["keepdims"] = 0
+    return found
 
 
 def _text(raw: bytes) -> str | bytes:

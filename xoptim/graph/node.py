@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
-from xoptim.facts.attributes import decode_attribute, encode_attribute, same_attribute
+from xoptim.facts.attributes import decode_attributes, encode_attribute, same_attribute
 from xoptim.facts.protos import standard_domain
 from xoptim.facts.schema import attribute_default
 
@@ -86,7 +86,7 @@ class Node:
         found = self._attribute
         if found is None:
             assert self._proto is not None
-            found = self._attribute = MappingProxyType({a.name: decode_attribute(a) for a in self._proto.attribute})
+            found = self._attribute = MappingProxyType(decode_attributes(self._proto))
         return found
 
     @property
