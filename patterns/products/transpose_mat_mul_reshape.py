@@ -20,6 +20,7 @@ class TransposeMatMulReshapePattern(EasyPatternOptimization):
     priority = 9  # FusedMatMul is one node, and as fast, where operators of onnxruntime are allowed
     exactness = "rounding"
     min_opset = 15
+    providers = ("cpu",)
     interior = "keep"
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, w: Symbol) -> Symbol:

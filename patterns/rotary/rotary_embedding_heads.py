@@ -21,6 +21,7 @@ class RotaryEmbeddingHeadsPattern(EasyPatternOptimization):
     phase = "specialize"
     priority = 1
     min_opset = 23
+    providers = ("cpu", "cuda")
 
     def match_pattern(self, g: PatternBuilder, x: Symbol, cos: Symbol, sin: Symbol) -> Symbol:
         # (batch, positions, heads, elements) become (batch, heads, positions, elements).

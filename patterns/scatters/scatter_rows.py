@@ -19,6 +19,7 @@ class _ScatterRows(EasyPatternOptimization):
     """Writes rows by one ScatterND, whose indices hold a position for each axis up to the one that the rows lie along."""
 
     min_opset = 15
+    providers = ("cpu",)
 
     def check_rows(self, g: GraphView, m: Match, axis: int, new: Sequence[Dim] | None) -> bool | None:
         """Refuse rows along an axis of x that are short or not whole; ``new`` is their shape, the axes in the order of x."""

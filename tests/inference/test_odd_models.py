@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.inference.context import FakeContext, Input
+from tests.support import load, parse, run
 from xoptim.facts.dims import Dim, SymbolicDim, fresh, named
 from xoptim.facts.shapes import UNKNOWN, Container, Info
 from xoptim.inference import FORMULAS
@@ -108,3 +109,12 @@ def test_formulas_never_raise(domain: str, op_type: str) -> None:
     for _ in range(150):
         for info in formula(odd_context(rng, domain, op_type)):
             assert_sane(info)
+
+
+@pytest.mark.parametrize("expression", ["Squeeze(x, j)", "ReduceSum <keepdims = 0> (x, j)", "ReduceMax <keepdims = 0> (x, j)"])
+def test_axes_that_a_caller_gives_may_be_equal(expression: str) -> None:
+    """onnxruntime takes an axis that is listed twice once, so that the number of axes does not tell the rank."""
+    text = f"agraph (float[2,3,1] x, int64[2] j) => (y) <int64[2] j = {{2, -1}}> {{ y = {expression} }}"
+    assert load(text).graph.info_of("y").shape is None
+    (found,) = run(parse(text), {"x": np.ones((2, 3, 1), np.float32)})
+    assert found.shape == (2, 3)

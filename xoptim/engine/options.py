@@ -130,9 +130,11 @@ class OptimizationOptions:
 
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
         """Why a rewrite is left out for the target, empty when it is used there."""
-        if self.target in ("", "cpu") or rewrite.providers != ("cpu",):
+        measured = rewrite.providers
+        if self.target in ("", "cpu", *measured) or not measured:
             return ""
-        return "it was measured to be faster on the processor, and nowhere else"
+        where = "the processor" if measured == ("cpu",) else " and ".join(measured)
+        return f"it was measured to be faster on {where}, and nowhere else"
 
     def verbosity(self, rewrite: Rewrite) -> int:
         """Verbosity of the log of a rewrite."""

@@ -77,7 +77,7 @@ def _reduced(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, coun
     if axes is None:
         if keep:
             return fresh_shape(ctx, rank)
-        return fresh_shape(ctx, rank - count) if count is not None and count <= rank else None
+        return fresh_shape(ctx, rank - 1) if count == 1 and rank else None  # of several, some may be equal
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:  # an axis is out of range
         return None
@@ -145,7 +145,7 @@ def _squeezed(ctx: NodeContext, shape: Shape | None, axes: list[int] | None, cou
         kept = tuple(dim for dim in shape if dim != 1)
         return kept if all(is_never_one(dim) for dim in kept) else None  # even the rank depends on a symbol that may be 1
     if axes is None:
-        return fresh_shape(ctx, rank - count) if count <= rank else None
+        return fresh_shape(ctx, rank - 1) if count == 1 and rank else None  # of several, some may be equal
     dropped = {normalized(axis, rank) for axis in axes}
     if None in dropped:
         return None
