@@ -22,7 +22,7 @@ TOPICS = {
     },
     "match": {"language", "matching_benchmark", "planting", "writing_page"},
     "engine": {"faults", "global", "misuse", "sizes"},
-    "patterns": {"catalogue", "growth", "pairs", "ranges", "results", "shape_proofs"},
+    "patterns": {"catalogue", "growth", "pairs", "providers", "ranges", "results", "shape_proofs"},
     "patterns/quantization": {"quantizer"},
     "testing": {"pairs"},
     "validate": {"cuda", "wrong"},

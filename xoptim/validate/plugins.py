@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,14 +15,13 @@ from onnx import TensorProto
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.system.drivers import DRIVER_VARIABLE, use_software_driver
-from xoptim.system.machine import set_variable
+from xoptim.system.machine import is_x86, set_variable
 from xoptim.validate.errors import ProviderUnavailable
 
 ort = lazy_module("onnxruntime")
 _OLDEST: Final = "1.24"
 """The version of onnxruntime from which it loads plug-ins."""
 _FATAL: Final = 4  # log severity: errors arrive as exceptions
-_SIMULATING: Final = ("x86_64", "amd64")
 SOFTWARE_DEVICE: Final = "--software-device"
 _ALLOWED: Final = "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER"
 
@@ -222,7 +220,7 @@ def provider_options(plugin: Plugin, *, float32: bool = False) -> dict[str, str]
     """
     library = Path(_LOADED[plugin.provider])
     prefix = "lib" if library.name.startswith("lib") else ""
-    found = dict(plugin.simulated) if platform.machine().lower() in _SIMULATING else {}
+    found = dict(plugin.simulated) if is_x86() else {}
     found |= plugin.float32_options if float32 else {}
     for name, stem in plugin.files.items():
         found[name] = str(library.with_name(f"{prefix}{stem}{library.suffix}"))
