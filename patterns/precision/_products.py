@@ -110,6 +110,7 @@ class _Int8Product(_RoundedProduct):
     """A product whose operands are both replaced by 8 bits."""
 
     bits = 8
+    rounds_activations = True
     min_opset = 13
     tags = ("int8", "extra")
     integers = (TensorProto.INT8, TensorProto.UINT8)

@@ -45,6 +45,7 @@ class Int8LayerPattern(RangedPattern):
     phase = "target"
     providers = ("cpu",)
     bits = 8
+    rounds_activations = True
     min_opset = 13
     tags = ("int8", "extra")
     operators = ("Conv",)

@@ -52,6 +52,7 @@ class Int8LSTMPattern(RoundingPattern):
 
     phase = "target"
     bits = 8
+    rounds_activations = True
     min_opset = 7
     produces = ("com.microsoft",)
     providers = ("cpu",)

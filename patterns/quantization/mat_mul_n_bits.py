@@ -54,7 +54,7 @@ class MatMulNBitsPattern(PatternOptimization):
     exactness = "rounding"
     min_opset = 21
     produces = ("com.microsoft",)
-    providers = ("cpu",)
+    providers = ("cpu", "webgpu")
     tags = ("onnxruntime", "extra")
     anchors = ("MatMul",)
     near = ("DequantizeLinear", "Transpose")

@@ -17,7 +17,8 @@ from xoptim.bench import BenchOptions
 from xoptim.facts.errors import XoptimError
 from xoptim.graph.sources import Source
 from xoptim.optimizing.proof import Proof, ProofOptions
-from xoptim.targets import Target
+from xoptim.precision.options import Scheme
+from xoptim.targets import Target, named
 from xoptim.targets.verifying import TargetCheck
 from xoptim.validate.errors import ChoiceError, DifferentModelError, LoadError, ToleranceError
 from xoptim.workflow.fitting import FittingOptions, FittingOutcome
@@ -156,6 +157,43 @@ def test_integers_of_more_bits_where_the_target_differs(monkeypatch: pytest.Monk
     assert outcome.refusal is None
     assert outcome.lowered is not None
     assert "results of 16 bits" in outcome.lowered.summary()
+
+
+@pytest.mark.parametrize(
+    ("target", "scheme", "expected"),
+    [
+        ("webgpu", "int8", "Cast"),
+        ("webgpu", "int4", "MatMulNBits"),
+        ("openvino", "int8", "Cast"),
+        ("tensorrt", "int8", "Cast"),
+        ("cpu", "int8", "DynamicQuantizeLinear"),
+    ],
+)
+@pytest.mark.usefixtures("faster")
+def test_activations_stay_in_floats_where_integers_are_slower(
+    target: str, scheme: Scheme, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[FittingOptions] = []
+
+    class Fitting:
+        """Takes what it is given."""
+
+        def __init__(self, target: Target, options: FittingOptions, how: ProofOptions) -> None:
+            given.append(options)
+            self._target = target
+
+        def run(self, source: Source, proof: Proof) -> tuple[Proof, FittingOutcome]:
+            return proof, FittingOutcome(self._target, check=TargetCheck(self._target.name, "equal"))
+
+    monkeypatch.setattr("xoptim.workflow.job.Fit", Fitting)
+    precision = PrecisionOptions(scheme=scheme, tolerance=0.5)
+    job = Job(Source(parse(MATMUL)), JobOptions(precision=precision, optimization=OptimizationOptions(target=target)))
+    found = {node.op_type for node in job.run().proof.proto.graph.node}
+    assert expected in found
+    assert ("DynamicQuantizeLinear" in found) == (target == "cpu")
+    for options in given:
+        assert options.tolerance == 0.5 + named(target).tolerance
+        assert options.feeds
 
 
 def test_a_model_without_a_verdict_is_quantized_all_the_same() -> None:

@@ -70,6 +70,7 @@ class RoundingPattern(PatternOptimization):
         bits: number of bits to which operands are rounded: of integers, or of the fraction of floats.
         width: number of bits that a weight takes in the file, with its share of the scales.
         is_alternative: whether it gives products that another pattern of the scheme rounds a second form, with a smaller error.
+        rounds_activations: whether it rounds what a product computes with at each run, and not constants alone.
         time: part of the time of floats that a product takes (docs/payoff.md), by which forms of one product are compared; 1
             where bytes alone are saved.
     """
@@ -79,6 +80,7 @@ class RoundingPattern(PatternOptimization):
     bits: ClassVar[int]
     width: ClassVar[float] = 8
     is_alternative: ClassVar[bool] = False
+    rounds_activations: ClassVar[bool] = False
     time: ClassVar[float] = 0.3
     only: Collection[str] | None = None
 

@@ -213,7 +213,8 @@ def _quantized(proof: Proof, options: OptimizationOptions, how: ProofOptions, pr
     """The model of fewer bits; see `lower`."""
     halves = precision.computes_in_halves(options.provider)
     word = HALVES if halves else precision.scheme
-    computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integer_patterns(word)]
+    integers = [] if precision.weights_only else integer_patterns(word)
+    computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integers]
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
     how = replace(how, checks=assuming(how.checks, options))
     if halves:

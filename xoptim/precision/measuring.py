@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import onnx
 
@@ -24,6 +25,9 @@ from xoptim.precision.values import calibrated
 from xoptim.preparation.ports import names_apart
 from xoptim.validate.errors import ChoiceError, NothingToQuantizeError
 from xoptim.validate.session import SessionSettings
+
+_OF_PRODUCTS: Final = 4
+"""Bits of the weights that products of floats read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +82,14 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
         RunError, LoadError, FeedError: the model does not run.
     """
     how = replace(how, checks=assuming(how.checks, options))
-    folder, goal = proof.base_dir, precision.goal if precision.scheme in schemes_that_save_time() else "size"
+    folder = proof.base_dir
     patterns, storing = rounding_patterns(precision.scheme, options.patterns), storing_patterns(precision.scheme)
+    goal = precision.goal if precision.scheme in schemes_that_save_time() else "size"
+    if precision.weights_only:
+        patterns = [cls for cls in patterns if not cls.rounds_activations]
+        # What is stored alone is widened when the model is loaded; products that read 4 bits are a form of their own.
+        storing = [cls for cls in storing if cls.bits != _OF_PRODUCTS]
+        goal = "size"  # the processor here does not tell how long a product takes there
     if all(pattern().unfit_for(None, options.provider) for pattern in (*patterns, *storing)):
         raise ChoiceError(f"{precision.scheme} is for the provider cpu; float16 is for {options.provider} too")
     model = raised(proof, max(pattern.min_opset for pattern in (*patterns, *storing)))
@@ -87,10 +97,11 @@ def sensitivity(proof: Proof, options: OptimizationOptions, how: ProofOptions, p
     samples = samples_for(model, folder, precision, how.checks)
     settings = replace(how.checks.settings, level="all")  # onnxruntime optimizes as it does for a user
     how.on_step("looking for scales with which rounding costs less")
-    everything = [*patterns, *integer_patterns(precision.scheme)]
+    everything = [*patterns, *computing_patterns(precision)]
     observe = partial(_observed, samples=samples, precision=precision, settings=settings)
     preparation = Preparation(everything, options.provider, samples, how, settings, observe)
-    ready = preparation.prepare(model, folder, scaling_patterns(precision.scheme))
+    scaling = [] if precision.weights_only else scaling_patterns(precision.scheme)
+    ready = preparation.prepare(model, folder, scaling)
     model, folder = ready.model, ready.folder
     products, parts = find_products(model, folder, everything, options.provider, ready.observed)
     weights = Weights(model, folder, storing)
@@ -133,6 +144,11 @@ def schemes_that_save_time() -> tuple[Scheme, ...]:
 def integer_patterns(scheme: str) -> list[type[Rewrite]]:
     """The patterns that compute with rounded operands."""
     return [cls for cls in resolve(scheme) if not issubclass(cls, (RoundingPattern, ScalingPattern))]
+
+
+def computing_patterns(precision: PrecisionOptions) -> list[type[Rewrite]]:
+    """The patterns that compute with rounded operands, none where activations stay in floats."""
+    return [] if precision.weights_only else integer_patterns(precision.scheme)
 
 
 def scaling_patterns(scheme: Scheme) -> list[type[ScalingPattern]]:

@@ -38,6 +38,7 @@ class PrecisionOptions:
         compute: of the scheme ``float16``: whether operators compute in 16 bits, or in 32 with weights that are stored in 16.
             ``auto`` is 16 for the provider ``cuda``. Processors compute in 32 bits all the same, with conversions.
         everywhere: whether operators compute in 16 bits where that saves no conversion, too: for targets that lack 32 bits.
+        weights_only: whether activations stay in floats: for targets where products of integers are slower, or missing.
         io_types: type of the inputs and outputs of 32-bit floats; ``float16`` is for the scheme ``float16`` only.
         feeds: values to measure the error on; random ones when empty. Half of them, at least one, serve to choose; all must
             keep the tolerance.
@@ -51,6 +52,7 @@ class PrecisionOptions:
     calibration: Calibration = "minmax"
     compute: Compute = "auto"
     everywhere: bool = False
+    weights_only: bool = False
     io_types: IoTypes = "float32"
     feeds: Sequence[Mapping[str, Value]] = ()
     seed: int = 0

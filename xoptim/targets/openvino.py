@@ -11,7 +11,7 @@ TARGET: Final = Target(
     provider="openvino",
     plugin=PLUGINS["openvino"],
     # It accepts some operators of com.microsoft, and computes FusedGemm without its activation.
-    needs=Needs(standard_operators=True, compiles_parts=True),
+    needs=Needs(standard_operators=True, compiles_parts=True, weights_only=True),
     tolerance=BFLOAT16_ERROR,
     opset="newest",
     # Measured 0.87 to 0.99 of the time without Attention and RotaryEmbedding of set 23, for which it writes other nodes.

@@ -26,6 +26,8 @@ class Needs:
         missing_types: element types with which it does not compute.
         compiles_parts: whether it compiles parts of a graph, and does not run one node after the
             other.
+        weights_only: whether integers are slower there than floats, so that only weights are stored in
+            fewer bits.
         static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
             samples determine.
     """
@@ -37,6 +39,7 @@ class Needs:
     prefers_float16: bool = False
     missing_types: frozenset[int] = frozenset()
     compiles_parts: bool = False
+    weights_only: bool = False
     static_int8: bool = False
 
 

@@ -10,6 +10,6 @@ TARGET: Final = Target(
     title="RTX GPUs of NVIDIA (TensorRT for RTX)",
     provider="tensorrt",
     plugin=PLUGINS["tensorrt"],
-    needs=Needs(standard_operators=True, compiles_parts=True),
+    needs=Needs(standard_operators=True, compiles_parts=True, weights_only=True),
     tolerance=FLOAT16_ERROR,
 )

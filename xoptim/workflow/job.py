@@ -12,6 +12,7 @@ import onnx
 
 from xoptim.bench.measure import bench
 from xoptim.bench.options import BenchOptions
+from xoptim.catalogue.query import Query
 from xoptim.diagnose.hints import OpsetHint, OptionHint, opset_hint, option_hints
 from xoptim.engine.options import OptimizationOptions
 from xoptim.facts.errors import XoptimError
@@ -36,6 +37,8 @@ from xoptim.workflow.page import Page
 from xoptim.workflow.preparing import prepared_source
 
 _LOGGER: Final = logging.getLogger("xoptim")
+_PRODUCT_OF_4_BITS: Final = "MatMulNBits"
+"""The pattern whose operator reads weights of 4 bits, where they would be widened in each run otherwise."""
 Given: TypeAlias = Source | str | Path
 
 
@@ -93,9 +96,7 @@ class Job:
         self._options = options
         self._how = options.verification
         self._target = _target_of(options.optimization)
-        self._precision = options.precision
-        if self._precision is None and self._target is not None and self._target.needs.prefers_float16:
-            self._precision = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
+        self._precision = precision_for(options.precision, self._target)
         self._is_static = _is_static(self._precision, self._target)
 
     def run(self) -> Outcome:
@@ -200,6 +201,8 @@ class Job:
     def _quantize(self, options: OptimizationOptions, outcome: Outcome) -> None:
         assert self._precision is not None
         quantize = static_int8 if self._is_static else lower
+        if self._precision.weights_only and self._precision.scheme == "int4":
+            options = replace(options, patterns=Query.of(options.patterns).including(_PRODUCT_OF_4_BITS))
         outcome.lowered = quantize(outcome.proof, options, self._how, self._precision)
         outcome.proof = outcome.lowered.proof
 
@@ -225,10 +228,11 @@ class Job:
         options, how = self._options.fitting, self._how
         outcome.is_verified_there = how.whole
         options = replace(options, verifies=options.verifies and how.whole)
-        if self._is_static and outcome.lowered is not None:
-            lowered = outcome.lowered
-            tolerance = lowered.options.tolerance
-            options = replace(options, tolerance=tolerance, feeds=lowered.samples.feeds)
+        lowered = outcome.lowered
+        if lowered is not None and not lowered.in_halves and not lowered.reason:
+            # Its error is bounded on its samples, here. The search of static integers can make room for the error there.
+            more = 0.0 if self._is_static else self._target.tolerance
+            options = replace(options, tolerance=lowered.options.tolerance + more, feeds=lowered.samples.feeds)
         fit = Fit(self._target, options, how)
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
 
@@ -284,6 +288,16 @@ def _target_of(options: OptimizationOptions) -> Target | None:
     """The target that a result is fitted to, ``None`` for onnxruntime on the processor."""
     found = named(options.target) if options.target else None
     return None if found is None or found.name == "cpu" else found
+
+
+def precision_for(precision: PrecisionOptions | None, target: Target | None) -> PrecisionOptions | None:
+    """The precision that is asked for, as the target needs it."""
+    if target is None:
+        return precision
+    if precision is None:
+        halves = PrecisionOptions(scheme="float16", compute="float16", everywhere=True)
+        return halves if target.needs.prefers_float16 else None
+    return replace(precision, weights_only=True) if target.needs.weights_only else precision
 
 
 def _is_static(precision: PrecisionOptions | None, target: Target | None) -> bool:
