@@ -257,8 +257,11 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
 def _fitting(found: FittingOutcome) -> Iterator[str]:
     """The lines about the target: placement before and after, lowerings, and the verification there."""
     if found.fitted is not None:
-        before = f" (original: {found.original.counts()})" if found.original is not None else ""
-        yield f"placement   {found.fitted.after.summary()}{before}"
+        after = found.fitted.after
+        before = "" if found.original is None else found.original.counts()
+        if before == after.counts():
+            before = "the same"
+        yield f"placement   {after.summary()}" + (f" (original: {before})" if before else "")
         for step in found.fitted.steps:
             yield f"lowered     {step}"
         for text in left_texts(found.fitted.after):

@@ -2,7 +2,9 @@ import onnx
 import pytest
 
 from tests.support import parse
+from xoptim.targets import named as target
 from xoptim.targets.listing import ListedNode, listed, named, number_in, partitions, readable, with_numbers
+from xoptim.targets.reasons import explained
 
 SIZES = """agraph (float[a,4] x) => (float[c,d] y) {
     s = Shape(x) zero = Constant<value_ints=[0]>() n = Gather(s, zero) two = Constant<value_ints=[2]>()
@@ -100,3 +102,14 @@ def test_sizes_and_constants_part_nothing() -> None:
     nodes = listed(numbered, names)
     taken = [names.index(name) for name in ("s", "t", "r", "y", "m")]
     assert set(partitions(nodes, taken, [names.index("n"), names.index("both")]).values()) == {0}
+
+
+def test_conversions_of_inputs_and_outputs_say_why_they_stay() -> None:
+    text = """agraph (float[2] x) => (float[2] y) <float s = {0.5}, uint8 z = {0}> {
+        q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) r = Relu(d)
+        p = QuantizeLinear(r, s, z) y = DequantizeLinear(p, s, z) }"""
+    found = facts(parse(text))
+    assert {name: node.border for name, node in found.items() if node.border} == {"q": "the input 'x'", "y": "the output 'y'"}
+    assert explained(found["q"], "", target("qnn")) == ("it converts the input 'x', which the caller has in floats", "")
+    assert explained(found["q"], "no kernel", target("openvino")) == ("no kernel", "")
+    assert explained(found["d"], "", target("qnn")) == ("", "")

@@ -43,6 +43,8 @@ class ListedNode:
         is_constant: whether it depends on constants only, and is computed when the model is loaded.
         is_shape_arithmetic: whether it computes sizes: results of Shape and Size, and small results
             that depend on those only.
+        border: what it converts, for a node that quantizes an input of the model or dequantizes an
+            output; empty for others.
         is_static: whether the shapes of its operands and results are numbers.
     """
 
@@ -56,6 +58,7 @@ class ListedNode:
     is_constant: bool
     is_shape_arithmetic: bool
     is_static: bool
+    border: str = ""
 
     @property
     def label(self) -> str:
@@ -153,7 +156,17 @@ def _facts(node: Node, name: str, readers: Sequence[int], is_shape: bool) -> Lis
         is_constant=_is_constant(node),
         is_shape_arithmetic=is_shape,
         is_static=all(info is not None and info.static_shape is not None for info in values),
+        border=_border(graph, node),
     )
+
+
+def _border(graph: Graph, node: Node) -> str:
+    """What a node converts between the caller's floats and integers, empty where it does not."""
+    if node.op_type == "QuantizeLinear" and graph.is_input(node.input[0]):
+        return f"the input {node.input[0]!r}"
+    if node.op_type == "DequantizeLinear" and graph.is_output(node.output[0]):
+        return f"the output {node.output[0]!r}"
+    return ""
 
 
 def _is_constant(node: Node) -> bool:

@@ -35,6 +35,8 @@ def explained(node: ListedNode, refusal: str, target: Target) -> tuple[str, str]
         )
     if wide:
         return f"it has operands of the type {', '.join(wide)}", "32-bit integers and floats"
+    if node.border and not refusal:
+        return f"it converts {node.border}, which the caller has in floats", ""
     if needs.prefers_float16 and refusal and "float" in node.types_text().split(", "):
         return refusal, "--precision float16 --compute float16"
     return refusal, ""
