@@ -8,6 +8,7 @@ from xoptim.match import Example, GraphView, Match, PatternBuilder, PatternRewri
 from xoptim.match.trace import Optional, Symbol
 
 from ._lowering import _Lowering
+from ._rotation import halves_turned, pairs_turned
 
 _TYPES: Final = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16))
 _KNOWN: Final = {"num_heads", "rotary_embedding_dim", "interleaved", "scale", "is_packed_batching"}
@@ -65,17 +66,17 @@ class LowerRotaryEmbeddingPattern(_Lowering):
         if m["written"].get("interleaved") and not rest:
             pairs = g.op.Reshape(x, np.array([0, 0, heads if is_flat else 0, whole // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
-            return g.op.Reshape(_pairs_turned(g, pairs, cos, sin), np.array(back))
+            return g.op.Reshape(pairs_turned(g, pairs, cos, sin), np.array(back))
         split = g.op.Reshape(x, np.array([0, 0, heads, whole])) if is_flat else x
         if m["written"].get("interleaved"):
             part, others = g.op.Split(split, split=[turned, rest], axis=-1, outputs=2)
             pairs = g.op.Reshape(part, np.array([0, 0, 0, turned // 2, 2]))
             cos, sin = (g.op.Unsqueeze(angle, axes=[*axes, 4]) for angle in angles)
-            joined = g.op.Reshape(_pairs_turned(g, pairs, cos, sin), np.array([0, 0, 0, turned]))
+            joined = g.op.Reshape(pairs_turned(g, pairs, cos, sin), np.array([0, 0, 0, turned]))
             result = g.op.Concat(joined, others, axis=-1)
         else:
             cos, sin = (g.op.Unsqueeze(angle, axes=axes) for angle in angles)
-            result = _halves_turned(g, split, cos, sin, [turned, rest])
+            result = halves_turned(g, split, cos, sin, [turned, rest])
         return g.op.Reshape(result, np.array(back)) if is_flat else result
 
     examples = (
@@ -137,23 +138,3 @@ def _sizes(shape: Shape, table: Shape, written: dict[str, Any]) -> tuple[int, in
     turned = turned or whole
     is_whole = len(shape) == 4 or heads * whole == shape[-1]
     return (heads, whole, turned) if is_whole and 0 < turned <= whole and turned == 2 * table[-1] else None
-
-
-def _halves_turned(g: PatternRewriter, x: str, cos: str, sin: str, sizes: list[int]) -> str:
-    """The tensor with the two halves of the first features turned; the others stay."""
-    turned, rest = sizes
-    parts = [turned // 2, turned // 2, *([rest] if rest else [])]
-    a, b, *others = g.op.Split(x, split=parts, axis=-1, outputs=len(parts))
-    return g.op.Concat(*_turned(g, a, b, cos, sin), *others, axis=-1)
-
-
-def _pairs_turned(g: PatternRewriter, pairs: str, cos: str, sin: str) -> str:
-    """Pairs along the last axis, turned."""
-    a, b = g.op.Split(pairs, split=[1, 1], axis=-1, outputs=2)
-    return g.op.Concat(*_turned(g, a, b, cos, sin), axis=-1)
-
-
-def _turned(g: PatternRewriter, a: str, b: str, cos: str, sin: str) -> tuple[str, str]:
-    """The points (a, b) after a rotation."""
-    first = g.op.Sub(g.op.Mul(a, cos), g.op.Mul(b, sin))
-    return first, g.op.Add(g.op.Mul(a, sin), g.op.Mul(b, cos))

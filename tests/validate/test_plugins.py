@@ -144,7 +144,7 @@ def test_files_of_options_are_beside_the_library(library: str, expected: str, mo
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert provider_options(PLUGINS["qnn"]) == {"backend_path": str(Path(expected))}
     monkeypatch.setattr("platform.machine", lambda: "AMD64")
-    assert provider_options(PLUGINS["qnn"]) == {"backend_path": str(Path(expected)), "htp_arch": "73"}
+    assert provider_options(PLUGINS["qnn"]) == {"backend_path": str(Path(expected)), "htp_arch": "73", "soc_model": "60"}
 
 
 def test_a_session_takes_one_plugin() -> None:

@@ -97,9 +97,9 @@ PLUGINS: Final[dict[str, Plugin]] = {
             provider="QNNExecutionProvider",
             package="onnxruntime-qnn",
             module="onnxruntime_qnn",
-            # Hexagon v73, of Snapdragon 8 Gen 2 and X Elite. The default of the simulator, v68, computes convolutions of
-            # 16-bit integers with an error of a thousandth.
-            simulated={"htp_arch": "73"},
+            # Snapdragon X Elite, with Hexagon v73. The default of the simulator, v68, computes convolutions of 16-bit
+            # integers with an error of a thousandth; without a model of a system, it lacks memory to compile many graphs.
+            simulated={"htp_arch": "73", "soc_model": "60"},
             files={"backend_path": "QnnHtp"},
             # The Hexagon processor computes 32-bit floats in 16 bits.
             rounds_to=TensorProto.FLOAT16,
