@@ -46,6 +46,22 @@ def test_providers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "provider", "expected"),
+    [
+        ("webgpu", "cpu", ["NegToLog"]),
+        ("cuda", "cpu", ["AbsToLog", "NegToLog"]),
+        ("cpu", "cpu", ["AbsToLog", "NegToLog", "SinToLog"]),
+        ("qnn", "cuda", ["ExpToLog", "NegToLog"]),  # the precision takes the kernels of another provider for a model
+    ],
+)
+def test_what_was_measured_on_the_processor_is_not_for_other_targets(target: str, provider: str, expected: list[str]) -> None:
+    measured = {"Sin": ("cpu",), "Abs": ("cpu", "cuda"), "Exp": ("cuda",), "Neg": ()}
+    patterns = [renaming(operator, "Log", providers=providers) for operator, providers in measured.items()]
+    chosen = options(patterns=patterns, target=target, provider=provider).selected()
+    assert sorted(each.name() for each in chosen) == expected
+
+
+@pytest.mark.parametrize(
     ("verbose", "debug", "expected"),
     [
         (0, {}, 0),

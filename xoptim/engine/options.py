@@ -131,8 +131,8 @@ class OptimizationOptions:
     def unfit_there(self, rewrite: Rewrite | type[Rewrite]) -> str:
         """Why a rewrite is left out for the target, empty when it is used there."""
         measured = rewrite.providers
-        if self.target in ("", "cpu", *measured) or not measured:
-            return ""
+        if self.target in ("", "cpu", *measured) or "cpu" not in measured:
+            return ""  # what is for other providers only is selected by the provider
         where = "the processor" if measured == ("cpu",) else " and ".join(measured)
         return f"it was measured to be faster on {where}, and nowhere else"
 
