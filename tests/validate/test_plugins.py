@@ -141,10 +141,7 @@ def test_the_preferred_device_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_files_of_options_are_beside_the_library(library: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xoptim.validate.plugins._LOADED", {"QNNExecutionProvider": library})
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert provider_options(PLUGINS["qnn"]) == {"backend_path": str(Path(expected))}
-    monkeypatch.setattr("platform.machine", lambda: "AMD64")
-    assert provider_options(PLUGINS["qnn"]) == {"backend_path": str(Path(expected)), "htp_arch": "73", "soc_model": "60"}
 
 
 def test_a_session_takes_one_plugin() -> None:

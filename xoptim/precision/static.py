@@ -53,7 +53,7 @@ _FURTHER: Final = 2
 """How often further random values are drawn."""
 _APART: Final = 1000
 """Seeds are so far apart, as each run has the next one."""
-_ROOM: Final = 1.5
+_ROOM: Final = 1.2
 """Ranges of 16 bits are so much wider than those of samples: steps are small all the same."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
 """Operators to whose results QNN gives a range of its own."""

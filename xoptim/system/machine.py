@@ -193,11 +193,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def is_x86() -> bool:
-    """Whether the processor is one of x86-64, as this process sees it."""
-    return platform.machine().lower() in ("x86_64", "amd64")
-
-
 def processor() -> str:
     """The name of the processor, as the system states it."""
     return next(iter(_field("model name")), platform.processor())

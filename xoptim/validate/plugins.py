@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from xoptim.facts.lazy import lazy_module
 from xoptim.system.drivers import DRIVER_VARIABLE, use_software_driver
-from xoptim.system.machine import is_x86, set_variable
+from xoptim.system.machine import set_variable
 from xoptim.validate.errors import ProviderUnavailable
 
 ort = lazy_module("onnxruntime")
@@ -35,7 +35,6 @@ class Plugin:
         provider: its full name, by which onnxruntime lists its devices.
         package: the package on PyPI, which is also the extra ``name`` of this package.
         module: the module of the package; its ``get_library_path()`` names the library.
-        simulated: options of the provider where its package simulates the device: on x86-64.
         files: options whose values are libraries of the package, without the prefix and the ending
             of the system.
         devices: kinds of devices, the preferred one first.
@@ -51,7 +50,6 @@ class Plugin:
     provider: str
     package: str
     module: str
-    simulated: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ("NPU", "GPU", "CPU")
     rounds_to: int = TensorProto.FLOAT
@@ -97,9 +95,6 @@ PLUGINS: Final[dict[str, Plugin]] = {
             provider="QNNExecutionProvider",
             package="onnxruntime-qnn",
             module="onnxruntime_qnn",
-            # Snapdragon X Elite, with Hexagon v73. The default of the simulator, v68, computes convolutions of 16-bit
-            # integers with an error of a thousandth; without a model of a system, it lacks memory to compile many graphs.
-            simulated={"htp_arch": "73", "soc_model": "60"},
             files={"backend_path": "QnnHtp"},
             # The Hexagon processor computes 32-bit floats in 16 bits.
             rounds_to=TensorProto.FLOAT16,
@@ -220,8 +215,7 @@ def provider_options(plugin: Plugin, *, float32: bool = False) -> dict[str, str]
     """
     library = Path(_LOADED[plugin.provider])
     prefix = "lib" if library.name.startswith("lib") else ""
-    found = dict(plugin.simulated) if is_x86() else {}
-    found |= plugin.float32_options if float32 else {}
+    found = dict(plugin.float32_options) if float32 else {}
     for name, stem in plugin.files.items():
         found[name] = str(library.with_name(f"{prefix}{stem}{library.suffix}"))
     return found
