@@ -22,7 +22,7 @@ from xoptim.graph.load import collection_paused
 from xoptim.graph.sources import Source
 from xoptim.optimizing.builder import GraphBuilder
 from xoptim.optimizing.proof import Proof, ProofOptions, located, prove
-from xoptim.precision.lowering import in_floats, lower
+from xoptim.precision.lowering import Lowered, in_floats, lower
 from xoptim.precision.options import PrecisionOptions
 from xoptim.precision.static import FURTHER, static_int8
 from xoptim.preparation.ports import dimensions
@@ -228,12 +228,7 @@ class Job:
         options, how = self._options.fitting, self._how
         outcome.is_verified_there = how.whole
         options = replace(options, verifies=options.verifies and how.whole)
-        lowered = outcome.lowered
-        if lowered is not None and not lowered.in_halves and not lowered.reason:
-            # Its error is bounded on its samples, here. The search of static integers can make room for the error there.
-            more = 0.0 if self._is_static else self._target.tolerance
-            options = replace(options, tolerance=lowered.options.tolerance + more, feeds=lowered.samples.feeds)
-        fit = Fit(self._target, options, how)
+        fit = Fit(self._target, with_error_of(options, outcome.lowered, self._target), how)
         outcome.proof, outcome.fitting = fit.run(source, outcome.proof)
 
     def _keep_if_faster(self, source: Given, options: OptimizationOptions, outcome: Outcome) -> None:
@@ -288,6 +283,15 @@ def _target_of(options: OptimizationOptions) -> Target | None:
     """The target that a result is fitted to, ``None`` for onnxruntime on the processor."""
     found = named(options.target) if options.target else None
     return None if found is None or found.name == "cpu" else found
+
+
+def with_error_of(options: FittingOptions, lowered: Lowered | None, target: Target) -> FittingOptions:
+    """The options of fitting a model that was quantized: with its error, on the samples on which that is bounded."""
+    if lowered is None or lowered.in_halves or lowered.reason:
+        return options
+    # The search of static integers makes room for the error of the target.
+    more = 0.0 if lowered.bits else target.tolerance
+    return replace(options, tolerance=lowered.options.tolerance + more, feeds=lowered.samples.feeds)
 
 
 def precision_for(precision: PrecisionOptions | None, target: Target | None) -> PrecisionOptions | None:
