@@ -53,8 +53,10 @@ _FURTHER: Final = 2
 """How often further random values are drawn."""
 _APART: Final = 1000
 """Seeds are so far apart, as each run has the next one."""
-_ROOM: Final = 1.2
+_ROOM: Final = 1.5
 """Ranges of 16 bits are so much wider than those of samples: steps are small all the same."""
+_LITTLE_ROOM: Final = 1.2
+"""The same where the target errs, whose error grows with the ranges."""
 _BOUNDED: Final = ("Softmax", "Sigmoid", "LpNormalization")
 """Operators to whose results QNN gives a range of its own."""
 _MASKING: Final = ("Add", "Mul", "Sub", "Where")
@@ -123,7 +125,10 @@ def static_int8(
     name_nodes(model)
     with_small_masks(model)
     search = _Search(proof, model, samples, how, precision, further, widths, share)
-    if (found := search.run()) is None:
+    found = None if share == 1 else search.run(_LITTLE_ROOM)
+    if found is None:
+        found = search.run(_ROOM)
+    if found is None:
         return Lowered(proof, (), precision, samples=samples, reason=search.reason)
     plain = replace(options, **_AS_IT_IS)
     alone = replace(how, whole=False, each=False, on_loaded=lambda _: None)
@@ -205,6 +210,7 @@ class _Search:
         self._samples = samples
         self._how = how
         self._aim = share * allowance(precision, samples)
+        self._room = _ROOM
         self._tolerance = share * precision.tolerance
         self._calibration = precision.calibration
         self._settings: SessionSettings = replace(how.checks.settings, level="basic")
@@ -214,8 +220,9 @@ class _Search:
         self._known: dict[str, Range] | None = None
         self.reason = ""
 
-    def run(self) -> _Try | None:
-        """The first model within the tolerance, ``None`` where there is none."""
+    def run(self, room: float) -> _Try | None:
+        """The first model within the tolerance, ``None`` where there is none; ranges are ``room`` times those of samples."""
+        self._room = room
         found: _Try | None = None
         for bits in self._widths:
             self._how.on_step(f"quantizing to {bits} bits")
@@ -254,6 +261,7 @@ class _Search:
             twice,
             self._calibration,
             ranges,
+            self._room,
             keeps_activations=keeps_activations,
         )
 
@@ -304,6 +312,7 @@ def quantized(
     twice: Collection[str] = (),
     calibration: str = "minmax",
     ranges: Mapping[str, Range] = MappingProxyType({}),
+    room: float = _ROOM,
     *,
     keeps_activations: bool = False,
 ) -> onnx.ModelProto:
@@ -316,6 +325,7 @@ def quantized(
         twice: names of products whose weights are the sum of two constants of 8 bits.
         calibration: how ranges are found, see `PrecisionOptions`.
         ranges: of results, by name, in place of those that are found.
+        room: how much wider these are made.
         keeps_activations: whether a Relu stays that only cuts a range.
     """
     types = quantization.QuantType
@@ -332,7 +342,7 @@ def quantized(
             activation_type=types.QUInt8 if bits == WIDTHS[0] else types.QUInt16,
             weight_type=types.QInt8,
             per_channel=True,
-            init_overrides={**_wide(ranges), **_overrides(copy, bits)},
+            init_overrides={**_wide(ranges, room), **_overrides(copy, bits)},
             keep_removable_activations=keeps_activations,
         )
         path = Path(folder) / "quantized.onnx"
@@ -393,10 +403,10 @@ def _of_8_bits(numbers: np.ndarray, axis: int) -> np.ndarray:
     return rounded
 
 
-def _wide(ranges: Mapping[str, Range]) -> dict[str, list[dict[str, Any]]]:
+def _wide(ranges: Mapping[str, Range], room: float) -> dict[str, list[dict[str, Any]]]:
     """The ranges of results, with room for numbers that samples do not show."""
     return {
-        name: [{"rmin": np.float32(_ROOM * min(low, 0.0)), "rmax": np.float32(_ROOM * max(high, 0.0))}]
+        name: [{"rmin": np.float32(room * min(low, 0.0)), "rmax": np.float32(room * max(high, 0.0))}]
         for name, (low, high) in ranges.items()
         if low < high
     }
