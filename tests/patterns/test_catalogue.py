@@ -9,7 +9,7 @@ from tests.loaded import commits
 from xoptim import Example, PatternOptimization, installed_patterns, optimize
 from xoptim.testing import check_example, check_near_misses, make_all_feeds, parse, same_numbers
 
-TURNS = 8
+TURNS = 10
 """A run checks the near misses of one of so many parts of the patterns."""
 PATTERNS = list(installed_patterns().values())
 EXAMPLES = [
@@ -31,7 +31,7 @@ def test_example(pattern: type[PatternOptimization], example: Example) -> None:
 def test_near_misses(pattern: type[PatternOptimization], request: pytest.FixtureRequest) -> None:
     """Harmless on models near all its examples, and not because it never applies or nothing can be run.
 
-    Without ``-k``, a run checks every eighth pattern, the others after the next commits; ``make near-misses`` checks all.
+    Without ``-k``, a run checks every tenth pattern, the others after the next commits; ``make near-misses`` checks all.
     """
     is_turn = crc32(pattern.name().encode()) % TURNS == commits() % TURNS
     if not (is_turn or request.config.option.keyword or os.environ.get("NEAR_MISSES") == "all"):

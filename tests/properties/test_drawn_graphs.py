@@ -12,9 +12,9 @@ from tests.support import in_parts
 
 pytestmark = pytest.mark.slow
 
-GRAPHS, CHUNKS = 1000, 10
+GRAPHS, CHUNKS = 600, 6
 """How many graphs, and in how many parts; other ones after the next commit."""
-TURNS = 2
+TURNS = 4
 OPERATORS = 60
 
 
