@@ -1,5 +1,5 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ class _Others(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """Heads of queries, heads of keys and values, features of a head, and those that are turned."""
+    """Heads of queries, heads of keys and values, features of a head, and those that are rotated."""
 
     heads: int
     groups: int
@@ -54,7 +54,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
     1. the types are not float or float16, or differ.
     2. the sizes of heads are unknown, or keys and values are not both given or both in q.
     3. further operands are given, the scores are a result, or an attribute is not known or has another value than usual.
-    4. heads are turned by tables of unknown size, or pairs of neighbours only in part.
+    4. the tables of the rotation are missing or have unknown sizes, or rotate interleaved features in part.
     """
 
     min_opset = 15
@@ -79,12 +79,10 @@ class LowerGroupQueryAttentionPattern(_Lowering):
         floats = [name for name in (m.q, *given[:4], given.cos, given.sin) if name]
         if len({g.try_infer_type(name) for name in floats}) > 1:  # (1)
             return self.none(node, msg="the types differ")
-        more = {name: value for name, value in m.written.items() if name not in _NUMBERS}
-        is_usual = all(value in _VALUES.get(name, ()) for name, value in more.items())
-        window = m.written.get("local_window_size", -1)
-        is_usual = is_usual and (window > 0 or window == -1) and math.isfinite(m.written.get("softcap", 0.0))
-        if not is_usual or any(m.results[3:]):  # (3)
-            return self.none(node, msg="an attribute is not known, or the scores are a result")
+        if any(m.results[3:]):  # (3)
+            return self.none(node, msg="the scores are a result")
+        if not _are_usual(m.written):  # (3)
+            return self.none(node, msg="an attribute is not known, or has another value than usual")
         pairs = ((given.k, given.v), (given.past_key, given.past_value), (given.cos, given.sin))
         if any(bool(first) is not bool(second) for first, second in pairs):  # (2)
             return self.none(node, msg="keys without values, or values without keys")
@@ -93,7 +91,7 @@ class LowerGroupQueryAttentionPattern(_Lowering):
             return self.none(node, msg="the sizes of the heads are unknown")
         is_part = bool(m.written.get("rotary_interleaved")) and sizes.turned not in (0, sizes.size)
         if is_part or bool(sizes.turned) is not bool(m.written.get("do_rotary")):  # (4)
-            return self.none(node, msg="the tables of the rotation are missing, or turn a part of the pairs")
+            return self.none(node, msg="the tables of the rotation are missing, or rotate interleaved features in part")
         return m.derive(sizes=sizes, given=given)
 
     def apply_pattern(self, g: PatternRewriter, q: str, sizes: _Sizes, given: _Others, **m: Any) -> Any:
@@ -273,6 +271,17 @@ class _Rows:
         if window > 0:
             found = g.op.And(found, g.op.Greater(self._all, g.op.Sub(own, np.array(window))))
         return str(found)
+
+
+def _are_usual(written: Mapping[str, Any]) -> bool:
+    """Whether all attributes are known, and have values that are written out."""
+    window = written.get("local_window_size", -1)
+    if window < 1 and window != -1:
+        return False
+    if not math.isfinite(written.get("softcap", 0.0)):
+        return False
+    others = written.keys() - set(_NUMBERS)
+    return all(written[name] in _VALUES.get(name, ()) for name in others)
 
 
 def _sizes(g: GraphView, m: Match, given: _Others) -> _Sizes | None:

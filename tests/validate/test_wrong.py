@@ -70,7 +70,7 @@ def test_results_differ_on_the_witness(case: Wrong) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", NOTICED, ids=lambda case: case.name)
 def test_a_wrong_rewrite_is_noticed(case: Wrong, request: pytest.FixtureRequest) -> None:
-    """Without ``-k``, a run judges every third one, the others after the next commits; ``make wrong`` judges all."""
+    """Without ``-k``, a run judges every third one, the others after the next commits; ``make wrong-rewrites`` judges all."""
     is_turn = crc32(case.name.encode()) % TURNS == commits() % TURNS
     if not (is_turn or request.config.option.keyword or os.environ.get("WRONG_REWRITES") == "all"):
         pytest.skip("the turn of other cases; make wrong-rewrites judges all")

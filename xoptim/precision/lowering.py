@@ -14,7 +14,7 @@ from xoptim.match.rewrite import Rewrite
 from xoptim.optimizing.proof import Proof, ProofOptions, assuming, prove
 from xoptim.precision.attempts import best_attempt
 from xoptim.precision.halves import KERNELS, best_in_halves, proving_halves
-from xoptim.precision.measuring import integer_patterns, sensitivity
+from xoptim.precision.measuring import computing_patterns, integer_patterns, sensitivity
 from xoptim.precision.options import HALVES, PrecisionOptions
 from xoptim.precision.products import Product, with_followers, worthwhile
 from xoptim.precision.samples import Samples
@@ -212,8 +212,7 @@ def lower(proof: Proof, options: OptimizationOptions, how: ProofOptions, precisi
 def _quantized(proof: Proof, options: OptimizationOptions, how: ProofOptions, precision: PrecisionOptions) -> Lowered:
     """The model of fewer bits; see `lower`."""
     halves = precision.computes_in_halves(options.provider)
-    word = HALVES if halves else precision.scheme
-    integers = [] if precision.weights_only else integer_patterns(word)
+    integers = integer_patterns(HALVES) if halves else computing_patterns(precision)
     computing: list[Query | type[Rewrite]] = [Query.of(options.patterns), *integers]
     further = replace(options, patterns=computing, opset=None, max_growth=0)  # rounded weights are not expanded again
     how = replace(how, checks=assuming(how.checks, options))

@@ -26,8 +26,8 @@ class Needs:
         missing_types: element types with which it does not compute.
         compiles_parts: whether it compiles parts of a graph, and does not run one node after the
             other.
-        weights_only: whether integers are slower there than floats, so that only weights are stored in
-            fewer bits.
+        weights_only: whether activations stay in floats, as products of integers are slower there or
+            missing; weights are stored in fewer bits.
         static_int8: whether integers of 8 bits go from operator to operator there, in ranges that
             samples determine.
     """
