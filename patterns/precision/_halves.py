@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from xoptim.facts.operators import convertible_places, has_kernel
-from xoptim.match import GraphView, Node
+from xoptim.match import GraphView, Node, PatternRewriter
 from xoptim.match.rounding import MASK
 
 from .._folding import Array, constant
@@ -131,3 +131,10 @@ def is_rounded(g: GraphView, name: str) -> bool:
     readers = g.next_nodes(name)
     is_inside = bool(readers) and not g.is_output(name) and not g.is_used_by_subgraph(name)
     return is_inside and all(is_op(each, "Cast") and each.get_attribute("to") == TensorProto.FLOAT16 for each in readers)
+
+
+def recreated(g: PatternRewriter, node: Node, operands: list[str], results: list[str]) -> Node:
+    """The same operator with other operands and results, and with its name: reports find it by that."""
+    made = g.make_node(node.op_type, operands, results, domain=node.domain, **node.attribute)
+    made.name = node.name
+    return made

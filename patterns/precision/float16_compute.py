@@ -2,7 +2,7 @@ from functools import partial
 
 from xoptim.match import Example, GraphView, MatchResult, Node, PatternOptimization, PatternRewriter
 
-from ._halves import OTHERS, SUMS, Halved, half_of, halved, is_rounded
+from ._halves import OTHERS, SUMS, Halved, half_of, halved, is_rounded, recreated
 
 
 class Float16ComputePattern(PatternOptimization):
@@ -43,7 +43,7 @@ class Float16ComputePattern(PatternOptimization):
             results[place] = first[results[place]].output[0]
         copies = [each for each in casts if each is not first[each.input[0]]]
         return [
-            g.make_node(node.op_type, names, results, domain=node.domain, **node.attribute),
+            recreated(g, node, names, results),
             *(g.make_node("Identity", [first[each.input[0]].output[0]], each.output) for each in copies),
         ]
 

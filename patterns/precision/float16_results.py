@@ -6,7 +6,7 @@ from xoptim.match import Example, GraphView, MatchResult, Node, PatternRewriter
 from xoptim.match.rounding import RangedPattern
 
 from .._folding import constant
-from ._halves import LARGEST, OTHERS, SUMS, Halved, fits, half_of, halved, is_rounded, is_square, rounded
+from ._halves import LARGEST, OTHERS, SUMS, Halved, fits, half_of, halved, is_rounded, is_square, recreated, rounded
 
 
 class Float16ResultsPattern(RangedPattern):
@@ -52,7 +52,7 @@ class Float16ResultsPattern(RangedPattern):
         for place in found.operands:
             names[place] = _rounded(g, names[place])
         results = [g.unique_name(name) if place in found.results else name for place, name in enumerate(node.output)]
-        nodes = [*g.created, g.make_node(node.op_type, names, results, domain=node.domain, **node.attribute)]
+        nodes = [*g.created, recreated(g, node, names, results)]
         for place in found.results:
             half = g.unique_name(f"{results[place]}_half")
             nodes.append(g.make_node("Cast", [results[place]], [half], to=TensorProto.FLOAT16))

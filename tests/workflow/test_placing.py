@@ -3,13 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
 from tests.reporting.models import data_of
 from tests.support import parse
 from tests.targets.test_fitting import without
-from xoptim import OptimizationOptions
+from xoptim import GraphBuilder, OptimizationOptions, PrecisionOptions
 from xoptim.graph.sources import Source
 from xoptim.reporting.placing import Site
 from xoptim.targets import PlacedNode, Placement, named
@@ -59,12 +60,24 @@ def test_there_is_no_placement() -> None:
     assert placing_of(FittingOutcome(named("webgpu")), parse(MODEL)) is None
 
 
-def test_a_result_with_fewer_bits_has_other_nodes() -> None:
-    found = placing_of(outcome_of(parse(MODEL)), None)
+def test_a_quantized_result_is_drawn_by_the_names_of_its_nodes(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    builder = GraphBuilder(18)
+    builder.make_tensor_input("x", 1, ("n", 64))
+    product = builder.op.MatMul("x", builder.make_initializer("w", weights), name="m/product")
+    builder.op.Relu(product, outputs=["y"], name="m/relu")
+    builder.make_tensor_output("y", 1, ("n", 64))
+    job = JobOptions(
+        optimization=OptimizationOptions(target="onnx"),
+        precision=PrecisionOptions(scheme="float16", compute="float16", everywhere=True),
+    )
+    outcome = Job(Source(builder.to_onnx()), job).run()
+    assert outcome.lowered is not None
+    assert outcome.lowered.in_halves
+    assert outcome.fitting is not None
+    found = placing_of(outcome.fitting, outcome.floats.proto)
     assert found is not None
-    assert found.after == {}
-    assert found.before
-    assert found.lowerings
+    assert {"m/product", "m/relu"} <= set(found.after)
 
 
 def test_an_original_that_does_not_compile() -> None:

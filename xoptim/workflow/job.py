@@ -325,8 +325,10 @@ def _check_shapes(target: Target, source: Source) -> None:
         return
     open_sizes = [dim for value in fed_inputs(source.proto) for dim in dimensions(value.type) if not dim.HasField("dim_value")]
     if open_sizes:
-        names = ", ".join(dict.fromkeys(dim.dim_param or "?" for dim in open_sizes))
-        raise ChoiceError(f"{target.name} needs fixed shapes, but {names} is open: --fix NAME=SIZE writes sizes into the model")
+        names = dict.fromkeys(dim.dim_param or "?" for dim in open_sizes)
+        verb = "is" if len(names) == 1 else "are"
+        advice = "--fix NAME=SIZE writes sizes into the model"
+        raise ChoiceError(f"{target.name} needs fixed shapes, but {', '.join(names)} {verb} open: {advice}")
 
 
 def _own_bytes(given: Given) -> int:

@@ -64,8 +64,7 @@ class Page:
         )
         fitting = outcome.fitting
         if fitting is not None:
-            is_rounded = outcome.lowered is not None and not outcome.lowered.reason
-            placing = placing_of(fitting, None if is_rounded else outcome.floats.proto)
+            placing = placing_of(fitting, outcome.floats.proto)
             facts = replace(facts, placing=placing, notes=[*facts.notes, (f"on {fitting.target.name}", fitting.verdict)])
         if outcome.lowered is not None:
             return replace(facts, **outcome.lowered.figures())

@@ -14,13 +14,12 @@ from xoptim.targets.fitting import Fitted
 from xoptim.workflow.fitting import FittingOutcome
 
 
-def placing_of(found: FittingOutcome, drawn: onnx.ModelProto | None) -> PlacingFacts | None:
+def placing_of(found: FittingOutcome, drawn: onnx.ModelProto) -> PlacingFacts | None:
     """The placement of the original, and of the result; ``None`` where the provider gave no answer.
 
     Args:
         found: how the result was fitted to its target.
-        drawn: the optimized model that the page draws; nodes that were lowered afterwards are shown in it. ``None`` where the
-            fitted model is another one, with fewer bits: nothing tells then where nodes that are drawn run.
+        drawn: the optimized model that the page draws; nodes that were lowered or quantized afterwards are shown in it.
     """
     fitted = found.fitted
     if fitted is None:
@@ -32,7 +31,7 @@ def placing_of(found: FittingOutcome, drawn: onnx.ModelProto | None) -> PlacingF
     return PlacingFacts(
         target=found.target.name,
         before={} if original is None else _sites(original),
-        after={} if drawn is None else _by_result(_with_lowered(fitted), drawn),
+        after=_by_result(_with_lowered(fitted), drawn),
         counts=counts,
         lowerings=[(step.operator, step.pattern, step.count, step.reason) for step in fitted.steps],
         left=[(label, count, reason) for (label, reason), count in left.most_common()],
